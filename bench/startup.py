@@ -1,7 +1,8 @@
 """How long it takes before anything happens: `import zskip` and `zskip --help`, beside a Python that does nothing.
 
 With `--sessions`, also `zskip.enable` in new sessions of Spark: its time, and how much of it is the Java that is read
-from the user's cache or compiled anew, the callback server of py4j, and the rest.
+from the user's cache or compiled anew, the callback server of py4j, and the rest. `first_query`: the first query of a
+new session, on an indexed table of 64 files, by plain Spark and with the import of zskip and `enable` before it.
 
 python bench/startup.py --rounds 30 --sessions 5
 """
@@ -10,10 +11,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import zskip
 from shared import common
 
 CALLS = {
@@ -45,6 +52,19 @@ begun.append(time.perf_counter())
 print(json.dumps([1000 * (b - a) for a, b in zip(begun, begun[1:])]))
 """
 """Prints the milliseconds of the parts of `zskip.enable`, in a session that has run a query."""
+FIRST = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from shared import common
+spark = common.session()
+begun = time.perf_counter()
+if sys.argv[3] == "enabled":
+    import zskip
+    zskip.enable(spark)
+spark.read.parquet(sys.argv[2]).where("a < 1000").selectExpr("sum(b)").collect()
+print(1000 * (time.perf_counter() - begun))
+"""
+TABLE = common.HOME / "startup"
 PARTS = ("imports", "callback_server", "java", "rest")
 
 
@@ -68,6 +88,8 @@ def main() -> None:
         figures[f"enable_{kind}_ms"] = common.median([sum(each) for each in parts])
         for name, times in zip(PARTS, zip(*parts, strict=True), strict=True):
             figures[f"enable_{kind}_{name}_ms"] = common.median(list(times))
+    if options.sessions:
+        figures |= first_queries(options.sessions)
     common.emit(figures, options.json)
 
 
@@ -82,6 +104,25 @@ def enable(environment: dict[str, str]) -> list[float]:
     call = [sys.executable, "-c", ENABLE, str(common.ROOT / "bench")]
     done = subprocess.run(call, check=True, capture_output=True, text=True, env={**os.environ, **environment})
     return list(json.loads(done.stdout.splitlines()[-1]))
+
+
+def first_queries(rounds: int) -> dict[str, float]:
+    """The first query of new sessions, plain and enabled in turns; medians in milliseconds."""
+    shutil.rmtree(TABLE, ignore_errors=True)
+    TABLE.mkdir(parents=True)
+    values = np.random.default_rng(7).permutation(64_000)
+    for number in range(64):
+        rows = np.sort(values[number * 1000 : (number + 1) * 1000])
+        pq.write_table(pa.table({"a": rows, "b": rows % 100}), TABLE / f"{number}.parquet")
+    zskip.open(str(TABLE)).index()
+    took: dict[str, list[float]] = {"plain": [], "enabled": []}
+    for _ in range(rounds + 1):
+        for kind, times in took.items():
+            call = [sys.executable, "-c", FIRST, str(common.ROOT / "bench"), str(TABLE), kind]
+            done = subprocess.run(call, check=True, capture_output=True, text=True)
+            times.append(float(done.stdout.splitlines()[-1]))
+    plain, enabled = (common.median(times[1:]) for times in took.values())
+    return {"first_query_plain_ms": plain, "first_query_enabled_ms": enabled, "first_query_added_ms": enabled - plain}
 
 
 def start(call: list[str]) -> None:

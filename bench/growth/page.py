@@ -31,7 +31,9 @@ def main() -> None:
         if not kept:
             parts.append(f"Not measured yet: `python bench/growth/{section.script}`.")
         for name, result in kept.items():
-            parts += [described(result), table(section, result)]
+            parts += [described(result), table(section, result) if section.drawn else listed(result["rows"])]
+            if not section.drawn:
+                continue
             picture = DOCS / "pictures" / f"growth-{name}.svg"
             picture.write_text(drawn(section, result) + "\n")
             figures = ", ".join(section.drawn)
@@ -62,6 +64,14 @@ def table(section: Section, result: growth.Row) -> str:
         cells = [*(shown(row.get(name)) for row in rows), *("" if s is None else f"{s:.2f}" for s in slopes)]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def listed(rows: Sequence[growth.Row]) -> str:
+    """Rows that are no sizes, side by side."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = ["".join(f"| {shown(row.get(name))} " for row in rows) for name in names]
+    lines = [f"| {name} {line}|" for name, line in zip(names, lines, strict=True)]
+    return "\n".join([lines[0], "|---" * (len(rows) + 1) + "|", *lines[1:]])
 
 
 def thinned(rows: Sequence[growth.Row], most: int = 6) -> Sequence[growth.Row]:

@@ -19,6 +19,8 @@ MINUTES = (
     "columns.py --sizes 10,30,100,300,1000",
     "session.py --queries 400",
     "rows.py --scales 0.03,0.1,0.3,1",
+    "workers.py --scale 0.3 --files 16",
+    "concurrency.py --minutes 2",
 )
 ALL = (
     "history.py --format parquet --appends 10000",
@@ -28,6 +30,8 @@ ALL = (
     "columns.py --sizes 10,50,200,1000,5000",
     "session.py --queries 50000",
     "rows.py --scales 1,10,30,100",
+    "workers.py --scale 10 --files 128",
+    "concurrency.py --minutes 60",
 )
 
 

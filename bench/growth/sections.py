@@ -22,6 +22,7 @@ class Section:
     text: str
     results: tuple[str, ...]
     drawn: tuple[str, ...]
+    """Figures of the picture; none where the rows are no sizes."""
     script: str
     after: str = ""
 
@@ -77,5 +78,27 @@ SECTIONS = (
         script="rows.py",
         results=("rows",),
         drawn=("copy_cpu_s", "optimize_cpu_s", "optimize_python_peak_mb", "optimize_jvm_peak_mb", "enabled_query_s"),
+    ),
+    Section(
+        title="Workers",
+        text="TPC-H lineitem on a standalone cluster of four workers with one core and 2 GB each, processes of this "
+        "machine; a driver takes some of the cores. Seconds by the clock (`_s`) fall only as far as the machine has "
+        "cores. `_cpu_s` are the busy seconds of all its processors: where they stay flat, more workers add no work, "
+        "and as many cores of their own would share it but for `_driver_cpu_s`. What is killed, slow or without zskip "
+        "there is asked by `tests/table/rewrite/test_standalone_cluster.py`.",
+        script="workers.py",
+        results=("workers",),
+        drawn=("copy_s", "optimize_s", "optimize_cpu_s", "optimize_driver_cpu_s", "index_s", "append_s"),
+    ),
+    Section(
+        title="Many at once",
+        text="Four writers, maintenance and four readers on one table: two append through zskip, two by `INSERT`, one "
+        "of each kind deletes its rows, too, where the format can; readers ask for a snapshot of a writer's rows, by "
+        "`df()` and by a query under `enable`. Calls that were `done`, and those that were `refused` since another "
+        "was first; the run fails where a reader sees a part of a commit, or a row is lost or doubled at the end. "
+        "`own` is the format's own Z-order in place of `Table.maintain`, on a table of its own.",
+        script="concurrency.py",
+        results=("concurrency",),
+        drawn=(),
     ),
 )

@@ -141,16 +141,6 @@ def linked(fd: str) -> bool:
     return os.path.islink(f"/proc/self/fd/{fd}")
 
 
-def conf_of(formats: list[str]) -> dict[str, str]:
-    """Settings of a session that reads the formats."""
-    found = [common.reader_conf(name, HOME / "warehouse") for name in formats]
-    merged = {name: value for conf in found for name, value in conf.items()}
-    for name in ("spark.jars", "spark.sql.extensions"):
-        if name in merged:
-            merged[name] = ",".join(conf[name] for conf in found if name in conf)
-    return merged
-
-
 def restarts(count: int) -> list[growth.Row]:
     """Sessions started and stopped in this process."""
     rows = []
@@ -176,7 +166,7 @@ def main() -> None:
     shutil.rmtree(HOME, ignore_errors=True)
     given = [name for name in ("delta", "iceberg") if common.engine_jars(name)]
     formats = options.formats.split(",") if options.formats else ["parquet", *given]
-    spark = common.session(**conf_of(formats))
+    spark = common.session(**common.readers_conf(formats, HOME / "warehouse"))
     zskip.enable(spark)
     tables, rows = Tables(spark, options.tables, formats, options.seed), []
     with ThreadPoolExecutor(THREADS) as pool:

@@ -61,11 +61,7 @@ def main() -> None:
 
 def settings(formats: Sequence[str]) -> dict[str, str]:
     """What a session takes that reads all of the formats."""
-    conf: dict[str, str] = {}
-    for name in formats:
-        for key, value in common.reader_conf(name, WAREHOUSE).items():
-            is_joined = key in conf and key in ("spark.jars", "spark.sql.extensions")
-            conf[key] = f"{conf[key]},{value}" if is_joined else value
+    conf = common.readers_conf(formats, WAREHOUSE)
     conf.pop("spark.databricks.delta.snapshotPartitions", None)
     return conf
 

@@ -191,6 +191,16 @@ def reader_conf(format_name: str, warehouse: Path) -> dict[str, str]:
     return {**READERS[format_name], **more[format_name], "spark.jars": ",".join(jars)}
 
 
+def readers_conf(formats: Sequence[str], warehouse: Path) -> dict[str, str]:
+    """What `session` takes to read and write the tables of several formats."""
+    conf: dict[str, str] = {}
+    for name in formats:
+        for key, value in reader_conf(name, warehouse).items():
+            is_joined = key in conf and key in ("spark.jars", "spark.sql.extensions")
+            conf[key] = f"{conf[key]},{value}" if is_joined else value
+    return conf
+
+
 def as_table(spark: Any, format_name: str, source: Path, directory: Path, name: str) -> str:
     """Parquet files as a table of a format that queries know by its name, written once; returns what zskip calls it.
 

@@ -8,7 +8,6 @@ with files made of the body, which `copy_of` tells apart.
 from __future__ import annotations
 
 import bisect
-import hashlib
 import json
 import sys
 import threading
@@ -17,7 +16,7 @@ from collections import Counter
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 _PAGE = 1000
 ROWS = 100
@@ -35,6 +34,11 @@ def copy_of(data: bytes, number: int) -> bytes:
 def name_of(number: int) -> str:
     """What a copy is called."""
     return f"part-{number:08}.parquet"
+
+
+def tag_of(size: int, when: float) -> str:
+    """The ETag of an object."""
+    return f'"{size}-{when:.0f}"'
 
 
 class Store:
@@ -129,7 +133,15 @@ class Handler(BaseHTTPRequestHandler):
         return unquote(url.path).partition("/")[2].partition("/")[2], query
 
     def body(self) -> bytes:
-        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if "x-amz-decoded-content-length" not in self.headers:
+            return data
+        # Each chunk has its size in a line before it; the last one is empty.
+        parts, start = [], 0
+        while size := int(data[start : (end := data.index(b"\r\n", start))].partition(b";")[0], 16):
+            parts.append(data[end + 2 : end + 2 + size])
+            start = end + 2 + size + 2
+        return b"".join(parts)
 
     def do_GET(self) -> None:
         if self.path == "/requests":
@@ -144,7 +156,7 @@ class Handler(BaseHTTPRequestHandler):
         if found is None:
             return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
         data, when = found
-        told = {"ETag": f'"{len(data)}-{when}"', "Last_Modified": formatdate(when, usegmt=True)}
+        told = {"ETag": tag_of(len(data), when), "Last_Modified": formatdate(when, usegmt=True)}
         wanted = self.headers.get("Range", "")
         if not wanted:
             return self.answer(200, data, **told)
@@ -159,9 +171,10 @@ class Handler(BaseHTTPRequestHandler):
         parts = []
         for key in keys:
             size, when = self.store.size(key)
+            tag = escape(tag_of(size, when))
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(when))
             parts.append(
-                f"<Contents><Key>{escape(key)}</Key><LastModified>{stamp}</LastModified><ETag>1</ETag>"
+                f"<Contents><Key>{escape(key)}</Key><LastModified>{stamp}</LastModified><ETag>{tag}</ETag>"
                 f"<Size>{size}</Size></Contents>"
             )
         parts += [f"<CommonPrefixes><Prefix>{escape(p)}</Prefix></CommonPrefixes>" for p in prefixes]
@@ -177,7 +190,7 @@ class Handler(BaseHTTPRequestHandler):
         if key not in self.store.objects:
             return self.answer(404)
         size, when = self.store.size(key)
-        self.answer(200, length=str(size), ETag="1", Last_Modified=formatdate(when, usegmt=True))
+        self.answer(200, length=str(size), ETag=tag_of(size, when), Last_Modified=formatdate(when, usegmt=True))
 
     def do_PUT(self) -> None:
         if self.path.startswith("/delay?"):
@@ -186,17 +199,32 @@ class Handler(BaseHTTPRequestHandler):
         if self.path.startswith("/copies?"):
             self.store.copies(int(self.path.partition("?")[2]), self.body())
             return self.answer(200)
-        key, _ = self.asked("PUT")
+        source = unquote(self.headers.get("x-amz-copy-source", ""))
+        key, _ = self.asked("COPY" if source else "PUT")
         data = self.body()
+        if source:
+            found = self.store.content(source.lstrip("/").partition("/")[2])
+            if found is None:
+                return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+            self.store.put(key, found[0], False)
+            tag = escape(tag_of(*self.store.size(key)))
+            return self.answer(200, f"<CopyObjectResult><ETag>{tag}</ETag></CopyObjectResult>".encode())
         if not self.store.put(key, data, self.headers.get("If-None-Match") == "*"):
             return self.answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
-        self.answer(200, ETag=f'"{hashlib.md5(data).hexdigest()}"')
+        self.answer(200, ETag=tag_of(*self.store.size(key)))
+
+    def do_DELETE(self) -> None:
+        key, _ = self.asked("DELETE")
+        self.store.delete(key)
+        self.answer(204)
 
     def do_POST(self) -> None:
         self.asked("DELETE")
-        for part in self.body().decode().split("<Key>")[1:]:
-            self.store.delete(part.partition("</Key>")[0])
-        self.answer(200, b"<DeleteResult></DeleteResult>")
+        keys = [part.partition("</Key>")[0] for part in self.body().decode().split("<Key>")[1:]]
+        for key in keys:
+            self.store.delete(unescape(key))
+        deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+        self.answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
 
 
 class Server(ThreadingHTTPServer):

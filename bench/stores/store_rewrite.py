@@ -1,21 +1,19 @@
 """Clustering TPC-H lineitem in an object store beside the same on the local disk, through Spark.
 
-python bench/stores/store_rewrite.py --scale 1 --files 64 --rounds 2
+python bench/stores/store_rewrite.py --scale 1 --files 64 --rounds 2 --delay-ms 20
 
-The store is an emulator of S3 on this machine that answers at once and shares its cores. `copies` are the objects that
-the store was asked to copy. Hadoop's S3A comes from `python3 dev.py test-stores`, or --jars names its jars.
+The store speaks S3 on this machine, keeps all in memory and shares its cores; an answer takes `--delay-ms`. Hadoop's
+S3A comes from `python3 dev.py test-stores`, or --jars names its jars.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-import logging
 import shutil
 import subprocess
 import sys
 import urllib.request
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +27,13 @@ BUCKET = "bench"
 
 def main() -> None:
     """Measure, and print the figures."""
-    options = common.arguments(__doc__ or "", scale=1.0, files=64, rounds=2, jars="", serve="")
-    if options.serve:
-        serve()
-        return
+    options = common.arguments(__doc__ or "", scale=1.0, files=64, rounds=2, jars="", delay_ms=0.0)
     found = [str(path) for name in ("hadoop-aws", "bundle") for path in common.JARS.glob(f"{name}-*.jar")]
     jars = options.jars or ",".join(found)
     if not jars:
         raise SystemExit("no jars of S3A: run `python3 dev.py test-stores`, or name them with --jars A,B")
-    server = subprocess.Popen([sys.executable, __file__, "--serve", "x"], stdout=subprocess.PIPE, text=True)
+    store = [sys.executable, str(Path(__file__).with_name("memory_store.py")), str(options.delay_ms)]
+    server = subprocess.Popen(store, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         endpoint = f"http://127.0.0.1:{int(server.stdout.readline())}"
@@ -46,33 +42,8 @@ def main() -> None:
         server.terminate()
 
 
-def serve() -> None:
-    """Be the store: print the port, and tell at `/asked` what was asked for since the last time."""
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-    from werkzeug.serving import make_server
-
-    asked: Counter[str] = Counter()
-    store = DomainDispatcherApplication(create_backend_app)
-
-    def counted(environ: dict[str, Any], start: Any) -> Any:
-        if environ["PATH_INFO"] == "/asked":
-            start("200 OK", [])
-            said = json.dumps(asked).encode()
-            asked.clear()
-            return [said]
-        copied = "HTTP_X_AMZ_COPY_SOURCE" in environ
-        asked["copies" if copied else environ["REQUEST_METHOD"].lower()] += 1
-        return store(environ, start)
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = make_server("127.0.0.1", 0, counted, threaded=True)
-    print(server.port, flush=True)
-    server.serve_forever()
-
-
 def measure(endpoint: str, jars: str, options: Any) -> dict[str, Any]:
     """Seconds of whole rewrites into a new table on either side, in turns."""
-    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")).read()
     settings = {
         "endpoint": endpoint,
         "endpoint.region": "us-east-1",
@@ -104,8 +75,8 @@ def measure(endpoint: str, jars: str, options: Any) -> dict[str, Any]:
     # The first of each warms Spark up.
     disk, store = (common.median(took[side][1:]) for side in ("disk", "store"))
     figures = {"machine": common.machine(), "spark": spark.version, "disk_s": disk, "store_s": store}
-    figures |= {"store_over_disk": round(store / disk, 2), "copies": asked.pop("copies", 0)}
-    return figures | {f"asked_{name}": count for name, count in sorted(asked.items())}
+    figures |= {"store_over_disk": round(store / disk, 2)}
+    return figures | {f"asked_{name.lower()}": count for name, count in sorted(asked.items())}
 
 
 def rewrite(spark: Any, source: str, target: str, files: int) -> None:
@@ -115,7 +86,7 @@ def rewrite(spark: Any, source: str, target: str, files: int) -> None:
 
 def told(endpoint: str) -> dict[str, int]:
     """What the store was asked for since the last time."""
-    with urllib.request.urlopen(f"{endpoint}/asked") as answer:
+    with urllib.request.urlopen(f"{endpoint}/requests") as answer:
         return dict(json.loads(answer.read()))
 
 

@@ -19,8 +19,10 @@ from pyspark.sql import SparkSession
 from rounds import ADDED, run_rounds
 
 import zskip
-from zskip.errors import InputError, UnsupportedError
+from zskip.errors import InputError, StorageError, UnsupportedError
 from zskip.spark.jvm.hadoop import HadoopStorage, storage_for
+from zskip.spark.write.arrow.access import reach_of
+from zskip.storage.objects import ObjectStorage
 
 ROUNDS = int(os.environ.get("ZSKIP_STORE_ROUNDS", "2"))
 JARS = os.environ.get("ZSKIP_STORE_JARS", "")
@@ -97,6 +99,47 @@ def test_into_writes_a_new_table(s3a_spark: SparkSession, bucket: Bucket) -> Non
     assert [found.files for found in lost.clean().leftovers][-1:] == [2]
     zskip.table(s3a_spark, s3a(bucket, "t")).optimize(by=["id", "v"], files=2, into=s3a(bucket, "lost"))
     assert zskip.open(bucket.uri("lost"), storage_options=bucket.options).info().rows == 400
+
+
+def test_new_files_are_encrypted_as_the_session_says(s3a_spark: SparkSession, bucket: Bucket) -> None:
+    conf = s3a_spark._jsc.hadoopConfiguration()
+    conf.set(f"fs.s3a.bucket.{bucket.name}.encryption.algorithm", "SSE-KMS")
+    conf.set(f"fs.s3a.bucket.{bucket.name}.encryption.key", "key-of-the-table")
+    bucket.table("t", files=4)
+    assert zskip.table(s3a_spark, s3a(bucket, "t")).optimize(by=["id", "v"], files=2).writer == "arrow"
+    names = [name for name in bucket.names("t/") if name.endswith(".parquet")]
+    heads = [bucket.client.head_object(Bucket=bucket.name, Key=name) for name in names]
+    told = [(head["ServerSideEncryption"], head["SSEKMSKeyId"]) for head in heads]
+    assert set(told) == {("aws:kms", "key-of-the-table")}
+
+
+def test_what_only_hadoop_can_encrypt_is_left_to_it(s3a_spark: SparkSession, bucket: Bucket) -> None:
+    bucket.table("t", files=1)
+    storage = storage_for(s3a_spark, s3a(bucket, "t"))
+    assert isinstance(storage, HadoopStorage)
+    storage._files.getConf().set("fs.s3a.encryption.algorithm", "CSE-KMS")
+    try:
+        assert reach_of(storage) is None
+    finally:
+        storage._files.getConf().unset("fs.s3a.encryption.algorithm")
+
+
+def test_a_file_moves_through_hadoop_where_nothing_else_reaches_it(
+    s3a_spark: SparkSession, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StorageError("no credentials")
+
+    monkeypatch.setattr(ObjectStorage, "rename", refuse)
+    bucket.put("t/a", b"1")
+    storage = storage_for(s3a_spark, s3a(bucket, "t"))
+    storage.rename("a", "b/c")
+    assert [name for name in bucket.names("t/") if name[-1] in "ac"] == ["t/b/c"]
+    bucket.put("t/a", b"1")
+    with pytest.raises(FileExistsError):
+        storage.rename("a", "b/c")
+    with pytest.raises(FileNotFoundError):
+        storage.rename("none", "d")
 
 
 @pytest.mark.parametrize("name", ["parquet", "delta"])

@@ -26,18 +26,22 @@ class Bucket:
 
     @classmethod
     def make(cls, endpoint: str, name: str) -> Bucket:
+        made = cls(endpoint, name)
+        made.client.create_bucket(Bucket=name)
+        return made
+
+    @property
+    def client(self) -> Any:
+        """Tells more of objects than `store`."""
         import boto3
 
-        keys = options(endpoint)
-        client = boto3.client(
+        return boto3.client(
             "s3",
-            endpoint_url=endpoint,
+            endpoint_url=self.endpoint,
             region_name="us-east-1",
-            aws_access_key_id=keys["aws_access_key_id"],
-            aws_secret_access_key=keys["aws_secret_access_key"],
+            aws_access_key_id=self.options["aws_access_key_id"],
+            aws_secret_access_key=self.options["aws_secret_access_key"],
         )
-        client.create_bucket(Bucket=name)
-        return cls(endpoint, name)
 
     @property
     def options(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError, UnsupportedError
 from zskip.formats.base import StagedFile
+from zskip.formats.staging import look_at_all
 from zskip.index import BoundIndex, bind_footers
 from zskip.records import ColumnNames, Partition, Reading, Snapshot
 from zskip.records.reading import SAME_NAMES
@@ -38,7 +39,7 @@ def read_staged_footers(
     old: the files that they replace; names: how the new files name the columns. Raises StorageError for a file that is
     not as it was written, and CorruptFileError for one that cannot be read.
     """
-    infos = [storage.stat(file.path) for file in files]
+    infos = look_at_all(storage, [file.path for file in files])
     for file, info in zip(files, infos, strict=True):
         if info is None or info.size != file.size:
             raise StorageError(f'"{storage.uri(file.path)}" is not the file that was written; nothing was committed')

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from zskip.formats import claims
 from zskip.formats.base import HOME
@@ -11,6 +12,8 @@ from zskip.formats.hive import is_hidden
 from zskip.storage import FileInfo, Storage
 
 STAGING = f"{HOME}/staging"
+_AT_ONCE = {"disk": 4, "cluster": 16, "objects": 16}
+"""Files moved, or copied, at a time; measured on a disk, where each move is synced."""
 
 
 def begin(storage: Storage, abort: Callable[[str], None]) -> str:
@@ -25,6 +28,28 @@ def begin(storage: Storage, abort: Callable[[str], None]) -> str:
     path = f"{STAGING}/{uuid.uuid4().hex}"
     claims.claim(storage, path)
     return path
+
+
+def movers(storage: Storage) -> ThreadPoolExecutor:
+    """Threads that move, or look at, the files of a commit."""
+    return ThreadPoolExecutor(_AT_ONCE[storage.kind], thread_name_prefix="zskip-commit")
+
+
+def look_at_all(storage: Storage, paths: Sequence[str]) -> list[FileInfo | None]:
+    """What is at each path, as `Storage.stat` tells; a store far away is asked for many at a time."""
+    if storage.kind == "disk":
+        return [storage.stat(path) for path in paths]
+    with movers(storage) as pool:
+        return list(pool.map(storage.stat, paths))
+
+
+def move_all(storage: Storage, moves: Iterable[tuple[str, str]]) -> None:
+    """Give staged files their names; raises as `Storage.rename`, perhaps after some have moved.
+
+    moves: the path of each file, and its new one.
+    """
+    with movers(storage) as pool:
+        list(pool.map(lambda move: storage.rename(*move), moves))
 
 
 def list_data_files(storage: Storage, staging: str) -> list[FileInfo]:

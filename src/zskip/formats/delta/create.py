@@ -12,6 +12,7 @@ from typing import Any
 from zskip.errors import ColumnError, InputError, MissingDependencyError, UnsupportedError
 from zskip.formats.base import StagedFile
 from zskip.formats.delta.commit import MARK, describe_files
+from zskip.formats.staging import move_all
 from zskip.records import Snapshot
 from zskip.storage import Storage
 
@@ -74,8 +75,7 @@ def create_table(
     from deltalake.transaction import AddAction, create_table_with_add_actions
 
     new = describe_files(storage, columns, added, {}, info.get("by", ()), required=())
-    for file in new:
-        storage.rename(file.staged.path, file.target)
+    move_all(storage, [(file.staged.path, file.target) for file in new])
     adds = []
     for file in new:
         stat = storage.stat(file.target)

@@ -278,8 +278,7 @@ class DeltaFormat:
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
         moves = {"version": old.version, "targets": [file.target for file in new]}
         self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode())
-        for file in new:
-            self._storage.rename(file.staged.path, file.target)
+        staging.move_all(self._storage, [(file.staged.path, file.target) for file in new])
         name = staging_directory.rpartition("/")[2]
         version = self._commit(old, new, name, info, mode=mode, batch=batch)
         if version is not None:

@@ -231,8 +231,7 @@ class IcebergFormat:
             "table": str(contents.metadata.table_uuid),
         }
         self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode())
-        for file in rewrite.new:
-            self._storage.rename(file.staged.path, file.target)
+        staging.move_all(self._storage, [(file.staged.path, file.target) for file in rewrite.new])
         try:
             catalog.commit(rewrite, read)
         except UnknownCommitError:

@@ -289,15 +289,16 @@ class ParquetFormat:
         )
 
     def _check_free(self, files: Sequence[log.Added]) -> None:
-        for file in files:
-            if self._storage.stat(file.target) is not None:
+        found = staging.look_at_all(self._storage, [file.target for file in files])
+        for file, info in zip(files, found, strict=True):
+            if info is not None:
                 raise ConflictError(
                     f'"{self._storage.uri(file.target)}" exists already; nothing was committed, call again'
                 )
 
     def _check_unchanged(self, files: Sequence[log.Removed]) -> None:
-        for file in files:
-            info = self._storage.stat(file.path)
+        found = staging.look_at_all(self._storage, [file.path for file in files])
+        for file, info in zip(files, found, strict=True):
             if info is None or not info.is_unchanged(file.size, file.mtime_ms):
                 change = "is gone" if info is None else "was changed"
                 raise ConflictError(

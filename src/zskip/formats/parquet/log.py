@@ -11,20 +11,17 @@ import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from zskip.errors import IndexFormatError, StorageError
 from zskip.formats.base import HOME
-from zskip.formats.staging import STAGING
+from zskip.formats.staging import STAGING, movers
 from zskip.storage import Storage
 
 LOG = f"{HOME}/log"
 TRASH = f"{HOME}/trash"
 FORMAT = 1
-_AT_ONCE = {"disk": 4, "cluster": 16, "objects": 16}
-"""Files moved, or copied, at a time; measured on a disk, where each move is synced."""
 KEEP = 20
 """Finished entries that are kept for inspection."""
 
@@ -155,7 +152,7 @@ def finish(storage: Storage, entry: Entry) -> None:
 
 def _finish_by_copies(storage: Storage, entry: Entry) -> None:
     """For stores where a rename is a copy: copy each new file once, many at a time, then delete the old ones."""
-    with _pool(storage) as pool:
+    with movers(storage) as pool:
         list(pool.map(lambda new: _move_into_place(storage, new), entry.added))
         list(pool.map(lambda new: check_added(storage, entry, [new]), entry.added))
         list(pool.map(lambda old: _drop(storage, old), entry.removed))
@@ -163,15 +160,11 @@ def _finish_by_copies(storage: Storage, entry: Entry) -> None:
 
 def _finish_by_renames(storage: Storage, entry: Entry) -> None:
     old_by_directory, new_by_directory = _by_directory(entry)
-    with _pool(storage) as pool:
+    with movers(storage) as pool:
         for directory in sorted({*old_by_directory, *new_by_directory}):
             list(pool.map(lambda old: _retire(storage, old, entry.trash), old_by_directory[directory]))
             list(pool.map(lambda new: _move_into_place(storage, new), new_by_directory[directory]))
     check_added(storage, entry, entry.added)
-
-
-def _pool(storage: Storage) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_AT_ONCE[storage.kind], thread_name_prefix="zskip-commit")
 
 
 def _by_directory(entry: Entry) -> tuple[dict[str, list[Removed]], dict[str, list[Added]]]:

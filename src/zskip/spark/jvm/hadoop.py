@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from py4j.protocol import Py4JJavaError
@@ -16,8 +17,8 @@ from pyspark.errors.exceptions.captured import CapturedException
 from zskip.errors import InputError, MissingDependencyError, StorageError
 from zskip.spark.jvm.compat import check_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.jvm.remote import hdfs_options, s3_options
-from zskip.storage import FileInfo, Kind, LocalStorage, Storage
+from zskip.spark.jvm.remote import hdfs_options, is_only_for_hadoop, s3_options
+from zskip.storage import FileInfo, Kind, LocalStorage, Storage, parse_object_uri
 from zskip.storage.stream import RangeStream
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ _PACKAGES = {
 """The package with the file system of each scheme; `{}` stands for the version of Hadoop."""
 _PUBLISHED_AT_CLOSE = ("s3a", "s3", "s3n", "gs", "oss", "cosn", "obs")
 """Object stores: an object appears when its stream is closed, and a rename is a copy that replaces its target."""
+_log = logging.getLogger("zskip")
 _ON_DISK = re.compile("file:(?://)?/(?!/)")
 
 
@@ -117,6 +119,21 @@ class HadoopStorage:
         """Address and credentials with which the session reaches an S3 store or HDFS, named as in deltalake."""
         read_options = {"s3a": s3_options, "hdfs": hdfs_options}.get(self._files.getUri().getScheme())
         return {} if read_options is None else read_options(self._files)
+
+    @cached_property
+    def connect(self) -> Callable[[], Storage] | None:
+        """What reaches the same directory without Hadoop, from any process; None where that is not the same."""
+        scheme = self._files.getUri().getScheme()
+        if scheme == "hdfs":
+            from zskip.storage.hdfs import HdfsStorage
+
+            return partial(HdfsStorage, self._root, dict(self.options))
+        place = parse_object_uri(self._root) if scheme == "s3a" else None
+        if place is None or is_only_for_hadoop(self._files):
+            return None
+        from zskip.storage.objects import ObjectStorage
+
+        return partial(ObjectStorage, place, dict(self.options))
 
     @property
     def root(self) -> str:
@@ -257,11 +274,32 @@ class HadoopStorage:
     def rename(self, source: str, target: str) -> None:
         if self._local is not None:
             return self._local.rename(source, target)
+        if self.kind == "objects" and self._has_copied(source, target):
+            return
         with translate_errors("move", self.uri(source)):
             target_path = self._path(target)
             self._files.getFileStatus(self._path(source))
             self._files.mkdirs(target_path.getParent())
             self._move(self._path(source), target_path)
+
+    def _has_copied(self, source: str, target: str) -> bool:
+        """Move an object without Hadoop, which asks the store some fifteen times about what may be directories."""
+        if self._store is None:
+            return False
+        try:
+            self._store.rename(source, target)
+        except (StorageError, InputError, MissingDependencyError) as error:
+            _log.info("Hadoop itself moves what is in %s: %s", self._root, error)
+            self._store = None
+            return False
+        return True
+
+    @cached_property
+    def _store(self) -> Storage | None:
+        try:
+            return self.connect() if self.connect is not None else None
+        except (InputError, MissingDependencyError):
+            return None
 
     def _replace(self, source: JavaObject, target: JavaObject) -> None:
         """Move a file over another one, atomically unless a third-party file system has no such rename."""

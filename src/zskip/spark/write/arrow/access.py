@@ -10,9 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from zskip.spark.jvm.hadoop import HadoopStorage
-from zskip.storage import LocalStorage, Storage, parse_object_uri
-from zskip.storage.hdfs import HdfsStorage
-from zskip.storage.objects import ObjectStorage
+from zskip.storage import LocalStorage, Storage
 
 _WHOLE = 64 << 20
 """A file across a network of at most so many bytes comes in one request."""
@@ -89,12 +87,5 @@ def reach_of(storage: Storage) -> Reach | None:
     if isinstance(storage, LocalStorage):
         root = storage.root
         return lambda: DiskAccess(root)
-    if not isinstance(storage, HadoopStorage):
-        return None
-    uri, options = storage.root, dict(storage.options)
-    if uri.startswith("s3a://"):
-        place = parse_object_uri(uri)
-        return None if place is None else lambda: RemoteAccess(ObjectStorage(place, options))
-    if uri.startswith("hdfs://"):
-        return lambda: RemoteAccess(HdfsStorage(uri, options))
-    return None
+    connect = storage.connect if isinstance(storage, HadoopStorage) else None
+    return None if connect is None else lambda: RemoteAccess(connect())
