@@ -47,6 +47,8 @@ class Table:
         spark.sql(f"DROP TABLE IF EXISTS {self._name}")
         where = "" if kind == "iceberg" else f"LOCATION '{self._path}'"
         spark.sql(f"CREATE TABLE {self._name} (writer INT, number INT, a BIGINT) USING {kind} {where}")
+        if kind == "parquet":
+            Path(self._path).mkdir(parents=True, exist_ok=True)
         for writer in range(WRITERS):
             self._insert(writer, 0)
             self._numbers[writer].append(0)

@@ -131,19 +131,26 @@ def test_many_small_files_are_written_by_few_tasks(spark: SparkSession, tmp_path
     assert tables.ids(path) == list(range(tables.ROWS))
 
 
-@pytest.mark.parametrize("side", [placing, sorting], ids=["near", "far"])
+@pytest.mark.parametrize(
+    ("side", "error", "text"),
+    [
+        (placing, pa.ArrowInvalid, "offset overflow while concatenating arrays"),
+        (sorting, pa.ArrowInvalid, "offset overflow while concatenating arrays"),
+        (sorting, pa.ArrowMemoryError, "malloc of size 53777856 failed"),
+    ],
+    ids=["near", "far", "memory"],
+)
 def test_rows_that_pyarrow_cannot_join_are_left_to_spark(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: Any
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: Any, error: type[Exception], text: str
 ) -> None:
     path = tables.make_events(tmp_path / "t")
 
     def overflow(*_: Any) -> None:
-        raise pa.ArrowInvalid("offset overflow while concatenating arrays")
+        raise error(text)
 
     monkeypatch.setattr(side, "join", overflow)
     result = zskip.table(spark, str(path)).optimize(BY, files=4)
-    assert result.writer == "spark"
-    assert result.writer_reason == "pyarrow cannot divide or join its rows: offset overflow while concatenating arrays"
+    assert (result.writer, result.writer_reason) == ("spark", f"pyarrow cannot divide or join its rows: {text}")
     assert tables.ids(path) == list(range(tables.ROWS))
 
 
