@@ -89,6 +89,8 @@ class ColumnList(Sequence[Column]):
 
     def pick(self, positions: Sequence[int]) -> ColumnList:
         """The columns at some positions, in that order."""
+        if tuple(positions) == tuple(range(len(self))):
+            return self
         return ColumnList(
             [self._names[i] for i in positions],
             [self._types[i] for i in positions],
