@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyiceberg.schema import Schema
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from zskip.formats.iceberg.table import Contents
 
 ICEBERG = "org.apache.iceberg"
+FILE = f"{ICEBERG}.ContentFile"
+LOCATION = ("location", "java.lang.String")
 _TRIES = 50
 _FOOTERS_AT_ONCE = 8
 _CONFLICTS = (
@@ -299,18 +301,14 @@ class SessionCatalog:
         paths = {live.data.file_path: live.path for live in contents.files}
         old_paths, data_files = set(rewrite.old.paths), {}
         dangling = self._read_delete_files(table, snapshot)
-        tasks = table.newScan().useSnapshot(snapshot.snapshotId()).planFiles()
-        try:
-            iterator = tasks.iterator()
-            while iterator.hasNext():
-                task = iterator.next()
-                path = paths.get(task.file().location())
-                if path in old_paths:
-                    data_files[path] = task.file().copy()
-                elif not dangling.isEmpty():
-                    dangling.removeAll(task.deletes())
-        finally:
-            tasks.close()
+        has_deletes = not dangling.isEmpty()
+        tasks = read_all(self._jvm, table.newScan().useSnapshot(snapshot.snapshotId()).planFiles())
+        for i, location in enumerate(told_of_files(self._jvm, tasks, [LOCATION])[0]):
+            path = paths.get(location)
+            if path in old_paths:
+                data_files[path] = tasks.get(i).file().copy()
+            elif has_deletes:
+                dangling.removeAll(tasks.get(i).deletes())
         return data_files, items_of(dangling)
 
     def _read_delete_files(self, table: JavaObject, snapshot: JavaObject) -> JavaObject:
@@ -386,6 +384,21 @@ def read_all(jvm: Jvm, items: JavaObject) -> JavaObject:
         return jvm.call(f"{ICEBERG}.relocated.com.google.common.collect.Lists", "newArrayList")(items.iterator())
     finally:
         items.close()
+
+
+def told_of_files(jvm: Jvm, tasks: JavaObject, getters: Sequence[tuple[str, str]]) -> list[list[Any]]:
+    """What getters tell of the files of `FileScanTask`s, in one message.
+
+    getters: names of methods of `ContentFile`, each with the class of its result.
+    """
+    handles = jvm.handles
+    to_file = handles.virtual(f"{ICEBERG}.ContentScanTask", "file", FILE)
+    told = [
+        jvm.map(tasks, handles.function(handles.chain(to_file, handles.virtual(FILE, method, result))))
+        for method, result in getters
+    ]
+    values: list[list[Any]] = jvm.read(jvm.list_of(*told))
+    return values
 
 
 class _SessionDraft:

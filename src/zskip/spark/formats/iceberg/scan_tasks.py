@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from zskip.formats.iceberg.commit import HIDDEN_IDS
 from zskip.formats.iceberg.deletes import POSITIONS, VECTOR
 from zskip.formats.iceberg.table import PathResolver
 from zskip.records import Deletes, HiddenColumn, Ints, Matching, ReadableFiles, Snapshot
-from zskip.spark.formats.iceberg.catalog import ICEBERG, SessionCatalog, items_of, read_all
+from zskip.spark.formats.iceberg.catalog import FILE, ICEBERG, LOCATION, SessionCatalog, read_all, told_of_files
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.relation import ORDINAL
@@ -30,12 +31,54 @@ if TYPE_CHECKING:
 _SPARK = f"{ICEBERG}.spark"
 _READ_ID = "scan-task-set-id"
 """The option that names a staged set; with Spark 4.1 its name as that of a table is enough."""
-_TASKS, _CONTENT, _LIST = f"{ICEBERG}.FileScanTask", f"{ICEBERG}.ContentScanTask", "java.util.List"
-_FILE = f"{ICEBERG}.ContentFile"
+_TASKS, _LIST = f"{ICEBERG}.FileScanTask", "java.util.List"
+_OF_FILES = (
+    LOCATION,
+    ("recordCount", "long"),
+    ("firstRowId", "java.lang.Long"),
+    ("dataSequenceNumber", "java.lang.Long"),
+)
+"""What `_File` takes."""
+_OF_DELETES = (
+    (FILE, *LOCATION),
+    (FILE, "content", f"{ICEBERG}.FileContent"),
+    (FILE, "format", f"{ICEBERG}.FileFormat"),
+    (FILE, "fileSizeInBytes", "long"),
+    (FILE, "recordCount", "long"),
+    (f"{ICEBERG}.DeleteFile", "contentOffset", "java.lang.Long"),
+)
+"""What `_Delete` takes."""
 _TRACKED_SINCE = 3
 """The format version in which rows have ids."""
 _UUID = '"uuid"'
 """In the JSON of types."""
+
+
+class _Delete(NamedTuple):
+    """A delete file, or a deletion vector in one."""
+
+    location: str
+    content: str
+    format: str
+    size: int
+    rows: int
+    offset: int | None
+    """Of a vector."""
+
+    @property
+    def is_vector(self) -> bool:
+        return self.offset is not None
+
+
+class _File(NamedTuple):
+    """What Iceberg says of a data file."""
+
+    location: str
+    rows: int
+    first_row_id: int | None
+    sequence_number: int | None
+    deletes: Sequence[_Delete]
+    """What may apply to it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -47,6 +90,7 @@ class TableVersion:
     snapshot: JavaObject
     tasks: Mapping[str, JavaObject]
     """`FileScanTask`s by their files' paths."""
+    files: Mapping[str, _File]
     with_deletes: frozenset[str]
     """Paths of the files to which deletes may apply."""
     set_ids: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -73,21 +117,30 @@ class ScanTasks:
         return self._opened
 
     def _read_tasks(self, table: JavaObject, snapshot: JavaObject) -> TableVersion:
-        jvm, handles = self._jvm, self._jvm.handles
-        tasks = read_all(jvm, table.newScan().useSnapshot(snapshot.snapshotId()).planFiles())
-        location = handles.chain(
-            handles.virtual(_CONTENT, "file", _FILE), handles.virtual(_FILE, "location", "java.lang.String")
-        )
-        count = handles.chain(handles.virtual(_TASKS, "deletes", _LIST), handles.virtual(_LIST, "size", "int"))
-        resolver = PathResolver(self._storage, table.location())
-        paths = [resolver.relative(uri) for uri in jvm.read(jvm.map(tasks, handles.function(location)))]
-        counts = jvm.read(jvm.map(tasks, handles.function(count)))
+        tasks = read_all(self._jvm, table.newScan().useSnapshot(snapshot.snapshotId()).planFiles())
+        files, resolver = self._read_files(tasks), PathResolver(self._storage, table.location())
+        paths = [resolver.relative(file.location) for file in files]
         return TableVersion(
             table=table,
             snapshot=snapshot,
             tasks={path: tasks.get(i) for i, path in enumerate(paths)},
-            with_deletes=frozenset(path for path, n in zip(paths, counts, strict=True) if n),
+            files=dict(zip(paths, files, strict=True)),
+            with_deletes=frozenset(path for path, file in zip(paths, files, strict=True) if file.deletes),
         )
+
+    def _read_files(self, tasks: JavaObject) -> list[_File]:
+        """The files of tasks, and their deletes."""
+        jvm, handles = self._jvm, self._jvm.handles
+        told = told_of_files(jvm, tasks, _OF_FILES)
+        to_deletes = handles.virtual(_TASKS, "deletes", _LIST)
+        stream = handles.chain(to_deletes, handles.virtual(_LIST, "stream", "java.util.stream.Stream"))
+        deletes = jvm.collect(tasks.stream().flatMap(handles.function(stream)))
+        counts = jvm.map(tasks, handles.function(handles.chain(to_deletes, handles.virtual(_LIST, "size", "int"))))
+        getters = (handles.function(handles.virtual(*getter)) for getter in _OF_DELETES)
+        numbers, *of_deletes = jvm.read(jvm.list_of(counts, *(jvm.map(deletes, getter) for getter in getters)))
+        described = map(_Delete, *of_deletes)
+        own = [tuple(islice(described, number)) for number in numbers]
+        return list(map(_File, *told, own))
 
     def read_live(self, session: SparkSession, snapshot: Snapshot) -> DataFrame:
         """The rows in a snapshot's files without the deleted ones, with values as the files have them.
@@ -102,7 +155,7 @@ class ScanTasks:
             frame = self._read_staged(session, version, snapshot)
             if len(np.unique(snapshot.partition_of)) == 1:
                 return frame.withColumn(ORDINAL, F.lit(int(snapshot.partition_of[0])))
-            locations = [str(version.tasks[path].file().location()) for path in snapshot.paths]
+            locations = [version.files[path].location for path in snapshot.paths]
             path = f"{ORDINAL}_path"
             rows = list(zip(locations, snapshot.partition_of.tolist(), strict=True))
             numbers = compat.frame_of_rows(session, rows, f"{path} string, {ORDINAL} int")
@@ -159,16 +212,16 @@ class ScanTasks:
         import pyspark.sql.functions as F
 
         version = self.open()
-        counts = {path: int(version.tasks[path].file().recordCount()) for path in snapshot.paths}
+        counts = {path: version.files[path].rows for path in snapshot.paths}
         changed = []
         for path in version.with_deletes.intersection(snapshot.paths):
-            deletes = self._deletes_of(version, path)
-            if all(is_vector for _, _, is_vector in deletes):
-                counts[path] -= sum(rows for _, rows, _ in deletes)
+            deletes = version.files[path].deletes
+            if all(delete.is_vector for delete in deletes):
+                counts[path] -= sum(delete.rows for delete in deletes)
             else:
                 changed.append(path)
         if changed:
-            at = {str(version.tasks[path].file().location()): path for path in changed}
+            at = {version.files[path].location: path for path in changed}
             only = snapshot.select(np.isin(snapshot.paths, changed))
             with compat.active_session(session):
                 frame = self._read_staged(session, version, only)
@@ -178,22 +231,14 @@ class ScanTasks:
 
     def count_deleted_rows(self, snapshot: Snapshot) -> Ints:
         """(files,) the rows in deletion vectors, and those of delete files spread over the files that they apply to."""
-        version, deletes, uses = self.open(), {}, Counter[str]()
-        for path in version.with_deletes:
-            deletes[path] = self._deletes_of(version, path)
-            uses.update(location for location, _, is_vector in deletes[path] if not is_vector)
-        rows = [
-            sum(count // (1 if is_vector else uses[location]) for location, count, is_vector in deletes.get(path, ()))
+        version = self.open()
+        of_path = {path: version.files[path].deletes for path in version.with_deletes}
+        uses = Counter(delete.location for deletes in of_path.values() for delete in deletes if not delete.is_vector)
+        counts = [
+            sum(delete.rows // (1 if delete.is_vector else uses[delete.location]) for delete in of_path.get(path, ()))
             for path in snapshot.paths
         ]
-        return np.array(rows, np.int64)
-
-    def _deletes_of(self, version: TableVersion, path: str) -> list[tuple[str, int, bool]]:
-        """The deletes of a file: the location of each, its rows, and whether it is a vector."""
-        return [
-            (str(delete.location()), int(delete.recordCount()), delete.contentOffset() is not None)
-            for delete in items_of(version.tasks[path].deletes())
-        ]
+        return np.array(counts, np.int64)
 
     def readable_files(self, snapshot: Snapshot, stored: str) -> ReadableFiles | None:
         """How the files are read without Iceberg; None where that is not enough. stored: their columns, as Spark's."""
@@ -206,21 +251,19 @@ class ScanTasks:
         tracks_rows = int(version.table.operations().current().formatVersion()) >= _TRACKED_SINCE
         for path in snapshot.paths:
             if path in version.with_deletes:
-                described = [_describe(delete, resolver) for delete in items_of(version.tasks[path].deletes())]
+                described = [_describe(delete, resolver) for delete in version.files[path].deletes]
                 deletes[path] = [one for one in described if one is not None]
                 if len(deletes[path]) < len(described):
                     return None
             if tracks_rows:
-                file = version.tasks[path].file()
-                first = file.firstRowId()
+                first = version.files[path].first_row_id
                 # As in Iceberg's reader, rows without ids have no sequence number either.
-                number = None if first is None else int(file.dataSequenceNumber())
-                values = (None if first is None else int(first), number)
+                values = (first, None if first is None else version.files[path].sequence_number)
                 hidden[path] = [HiddenColumn(*one) for one in zip(HIDDEN_IDS, values, (True, False), strict=True)]
         return ReadableFiles(
             columns=add_numbers(stored, HIDDEN_IDS) if tracks_rows else stored,
             matching=Matching(by_id=True, may_lack=may_lack),
-            locations={path: str(version.tasks[path].file().location()) for path in deletes},
+            locations={path: version.files[path].location for path in deletes},
             deletes=deletes,
             hidden=hidden,
         )
@@ -257,19 +300,17 @@ class ScanTasks:
         return self._jvm.handles.static(owner, "get", owner).invokeWithArguments(self._jvm.list_of())
 
 
-def _describe(delete: JavaObject, resolver: PathResolver) -> Deletes | None:
+def _describe(delete: _Delete, resolver: PathResolver) -> Deletes | None:
     """A delete file as `ReadableFiles` has it; None for one that only Iceberg applies."""
-    offset = delete.contentOffset()
-    if str(delete.content()) != "POSITION_DELETES" or (offset is None and str(delete.format()) != "PARQUET"):
+    if delete.content != "POSITION_DELETES" or not (delete.is_vector or delete.format == "PARQUET"):
         return None
     try:
-        path = resolver.relative(str(delete.location()))
+        path = resolver.relative(delete.location)
     except UnsupportedError:
         return None
-    size = int(delete.fileSizeInBytes())
-    if offset is None:
-        return Deletes(kind=POSITIONS, path=path, size=size)
-    return Deletes(kind=VECTOR, path=path, offset=int(offset), size=size)
+    if delete.offset is None:
+        return Deletes(kind=POSITIONS, path=path, size=delete.size)
+    return Deletes(kind=VECTOR, path=path, offset=delete.offset, size=delete.size)
 
 
 def _as_stored(value: Column, kind: Any) -> Column:
