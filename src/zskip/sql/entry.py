@@ -37,10 +37,8 @@ def enable(spark: SparkSession) -> None:
     Raises UnsupportedError for Spark Connect and Spark before 3.5, InputError for what is no running session.
     """
     from zskip.spark.scan.enable import switch_on
-    from zskip.table.workload.recording import record_session
 
-    switch_on(spark)
-    record_session(spark)
+    switch_on(spark, lambda: _record(spark))
 
 
 def disable(spark: SparkSession) -> None:
@@ -60,11 +58,14 @@ def enabled(spark: SparkSession) -> AbstractContextManager[SparkSession]:
     what `enable` raises.
     """
     from zskip.spark.scan.enable import switched_on
+
+    return switched_on(spark, lambda: _record(spark))
+
+
+def _record(spark: SparkSession) -> None:
     from zskip.table.workload.recording import record_session
 
-    context = switched_on(spark)
     record_session(spark)
-    return context
 
 
 def scans(spark: SparkSession) -> tuple[ScanReport, ...]:

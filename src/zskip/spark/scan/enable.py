@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 SETTING = "spark.zskip.enabled"
 
 
-def switch_on(spark: SparkSession) -> None:
-    """Install the rule and set the setting."""
-    install(spark)
+def switch_on(spark: SparkSession, beside: Callable[[], object] | None = None) -> None:
+    """Install the rule and set the setting; beside: as in `install`."""
+    install(spark, beside)
     spark.conf.set(SETTING, "true")
 
 
@@ -28,11 +28,11 @@ def switch_off(spark: SparkSession) -> None:
 
 
 @contextmanager
-def switched_on(spark: SparkSession) -> Iterator[SparkSession]:
-    """The setting for a while; what it was comes back."""
+def switched_on(spark: SparkSession, beside: Callable[[], object] | None = None) -> Iterator[SparkSession]:
+    """The setting for a while; what it was comes back. beside: as in `install`."""
     check_session(spark)
     before = spark.conf.get(SETTING, None)
-    switch_on(spark)
+    switch_on(spark, beside)
     try:
         yield spark
     finally:

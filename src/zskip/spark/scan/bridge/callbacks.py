@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from zskip.spark.jvm.gateway import JavaObject, Jvm, read_in_pieces
-from zskip.spark.scan.bridge.filters import Filters
 
 _THREADS = 8
 
@@ -57,6 +56,8 @@ def _argument(value: Any, filters: Iterator[str], originals: Callable[[], JavaOb
     number = value["argument"]
     if "is_filters" not in value:
         return originals()[number]
+    from zskip.spark.scan.bridge.filters import Filters
+
     return Filters(described=next(filters), expressions=lambda: originals()[number])
 
 

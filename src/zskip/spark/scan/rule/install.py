@@ -7,25 +7,64 @@ left, by which Spark chooses joins.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from zskip.spark.jvm.compat import check_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.callbacks import java_callback, threads
 from zskip.spark.scan.bridge.janino import OBJECT, invoke, new_instance
-from zskip.spark.scan.rule.open_index import IndexOpener
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from zskip.spark.scan.rule.open_index import IndexOpener
+
 _lock = threading.Lock()
 
 
-def install(spark: SparkSession) -> JavaObject:
+class _Answers:
+    """What the rule asks; what answers is imported in a thread meanwhile, since that takes longer than all else."""
+
+    def __init__(self, jvm: Jvm) -> None:
+        self._jvm = jvm
+        self._lock = threading.Lock()
+        self._opener: IndexOpener | None = None
+        self._threads: list[threading.Thread] = []
+        self.begin(self._import)
+
+    def begin(self, work: Callable[[], object]) -> None:
+        """Do some work in a thread, for which questions from now on wait."""
+        thread = threading.Thread(target=work, name="zskip-imports")
+        thread.start()
+        with self._lock:
+            self._threads = [*(other for other in self._threads if other.is_alive()), thread]
+
+    def answer(self, question: str, *arguments: Any) -> JavaObject:
+        """Answer a question; raises ImportError."""
+        for thread in self._threads:
+            thread.join()
+        return self._load().answer(question, *arguments)
+
+    def _import(self) -> None:
+        with contextlib.suppress(Exception):  # The first question raises it.
+            self._load()
+
+    def _load(self) -> IndexOpener:
+        from zskip.spark.scan.rule.open_index import IndexOpener
+
+        with self._lock:
+            self._opener = self._opener or IndexOpener(self._jvm)
+        return self._opener
+
+
+def install(spark: SparkSession, beside: Callable[[], object] | None = None) -> JavaObject:
     """Let the session's optimizer apply the rule after its own, and return the rule; rules of others stay.
 
-    Raises UnsupportedError where Spark cannot compile it, and what `check_session` raises.
+    beside: done in a thread, before the rule's next question is answered. Raises UnsupportedError where Spark cannot
+    compile the rule, and what `check_session` raises.
     """
     from pyspark.java_gateway import ensure_callback_server_started
 
@@ -33,15 +72,19 @@ def install(spark: SparkSession) -> JavaObject:
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     jvm = Jvm.of(spark)
     with _lock:
-        rule, methods = jvm.once("scan/rule", lambda: _new_rule(jvm)), spark._jsparkSession.experimental()
+        answers = jvm.once("scan/answers", lambda: _Answers(jvm))
+        rule = jvm.once("scan/rule", lambda: _new_rule(jvm, answers))
+        methods = spark._jsparkSession.experimental()
         rules = methods.extraOptimizations()
         if not rules.contains(rule):
             # Another rule of ours, of a Python process before this one, would keep what scans did to itself.
             others = [other for other in jvm.items(rules) if other.getClass().getName() != rule.getClass().getName()]
             getattr(methods, "extraOptimizations_$eq")(jvm.seq_of(*others, rule))
             invoke(jvm, rule, "install", [OBJECT], spark._jsparkSession)
+    if beside is not None:
+        answers.begin(beside)
     return rule
 
 
-def _new_rule(jvm: Jvm) -> JavaObject:
-    return new_instance(jvm, "Rule", java_callback(jvm, IndexOpener(jvm).answer), threads(jvm))
+def _new_rule(jvm: Jvm, answers: _Answers) -> JavaObject:
+    return new_instance(jvm, "Rule", java_callback(jvm, answers.answer), threads(jvm))
