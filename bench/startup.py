@@ -122,7 +122,11 @@ def first_queries(rounds: int) -> dict[str, float]:
             done = subprocess.run(call, check=True, capture_output=True, text=True)
             times.append(float(done.stdout.splitlines()[-1]))
     plain, enabled = (common.median(times[1:]) for times in took.values())
-    return {"first_query_plain_ms": plain, "first_query_enabled_ms": enabled, "first_query_added_ms": round(enabled - plain, 3)}
+    return {
+        "first_query_plain_ms": plain,
+        "first_query_enabled_ms": enabled,
+        "first_query_added_ms": round(enabled - plain, 3),
+    }
 
 
 def start(call: list[str]) -> None:
