@@ -84,7 +84,8 @@ SECTIONS = (
         text="TPC-H lineitem on a standalone cluster of four workers with one core and 2 GB each, processes of this "
         "machine; a driver takes some of the cores. Seconds by the clock (`_s`) fall only as far as the machine has "
         "cores. `_cpu_s` are the busy seconds of all its processors: where they stay flat, more workers add no work, "
-        "and as many cores of their own would share it but for `_driver_cpu_s`. What is killed, slow or without zskip "
+        "and as many cores of their own would share it but for `_driver_cpu_s`; each executor starts cold and compiles "
+        "its code for itself, which is most of what they add here. What is killed, slow or without zskip "
         "there is asked by `tests/table/rewrite/test_standalone_cluster.py`.",
         script="workers.py",
         results=("workers",),
