@@ -124,11 +124,12 @@ def test_what_only_hadoop_can_encrypt_is_left_to_it(s3a_spark: SparkSession, buc
         storage._files.getConf().unset("fs.s3a.encryption.algorithm")
 
 
+@pytest.mark.parametrize("error", [StorageError, FileNotFoundError])
 def test_a_file_moves_through_hadoop_where_nothing_else_reaches_it(
-    s3a_spark: SparkSession, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+    s3a_spark: SparkSession, bucket: Bucket, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     def refuse(*_: object) -> None:
-        raise StorageError("no credentials")
+        raise error("no credentials, or those of another store")
 
     monkeypatch.setattr(ObjectStorage, "rename", refuse)
     bucket.put("t/a", b"1")

@@ -288,6 +288,8 @@ class HadoopStorage:
             return False
         try:
             self._store.rename(source, target)
+        except FileNotFoundError:
+            return False  # Hadoop says so, unless it looks in another store.
         except (StorageError, InputError, MissingDependencyError) as error:
             _log.info("Hadoop itself moves what is in %s: %s", self._root, error)
             self._store = None
