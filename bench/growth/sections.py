@@ -97,6 +97,9 @@ SECTIONS = (
         "of each kind deletes its rows, too, where the format can; readers ask for a snapshot of a writer's rows, by "
         "`df()` and by a query under `enable`. Calls that were `done`, and those that were `refused` since another "
         "was first; the run fails where a reader sees a part of a commit, or a row is lost or doubled at the end. "
+        "Spark's own reader lists a directory of plain Parquet file by file, and may see a rewrite in the middle of "
+        "its renames (`query_torn`, see [commits](parquet-commits.md)); `df()` may not, but what it reads may be gone, "
+        "since plain Parquet keeps no versions. "
         "`own` is the format's own Z-order in place of `Table.maintain`, on a table of its own.",
         script="concurrency.py",
         results=("concurrency",),

@@ -246,6 +246,10 @@ def _metadata(storage: Storage, path: str, size: int | None = None) -> pq.FileMe
     try:
         with storage.open(path, size) as stream:
             return pq.read_metadata(stream)
+    except FileNotFoundError as error:
+        raise CorruptFileError(
+            f'"{storage.uri(path)}" is gone; if another writer has replaced it meanwhile, call again, else restore it'
+        ) from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptFileError(
             f'"{storage.uri(path)}" is not a readable Parquet file ({first_line(error)}); '

@@ -699,3 +699,8 @@ def test_files_that_differ_in_little_are_told_apart(tmp_path: Path) -> None:
     assert kinds[0] == kinds[2] == kinds[7] != kinds[1]
     assert len({kinds[i] for i in (1, 3, 4, 5, 6)}) == 5
     assert [footer.codec for footer in footers] == ["gzip"] * 8 + ["zstd"]
+
+
+def test_a_file_that_is_gone_may_have_been_replaced(tmp_path: Path) -> None:
+    with pytest.raises(CorruptFileError, match=r'part-1\.parquet" is gone; if another writer has replaced it'):
+        list(read_footers(LocalStorage(str(tmp_path)), [("part-1.parquet", 1)]))
