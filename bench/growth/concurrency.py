@@ -115,8 +115,8 @@ class Table:
         self._spark.sql(f"DELETE FROM {self._name} WHERE writer = {writer} AND number < {number}")
 
     def _rows(self, writer: int, number: int) -> Any:
-        values = f"{writer} AS writer", f"{number} AS number", f"pmod(hash(id, {writer}, {number}), 1000000) AS a"
-        return self._spark.range(0, ROWS, 1, 1).selectExpr(*values).selectExpr("writer", "number", "bigint(a) AS a")
+        some = f"bigint(pmod(hash(id, {writer}, {number}), 1000000)) AS a"
+        return self._spark.range(0, ROWS, 1, 1).selectExpr(f"{writer} AS writer", f"{number} AS number", some)
 
     def _maintain(self, _: int, number: int) -> None:
         time.sleep(1)

@@ -20,6 +20,7 @@ from zskip.formats.delta.columns import Path
 from zskip.formats.delta.stats import columns_with_statistics, file_statistics
 from zskip.formats.delta.values import relative_path
 from zskip.formats.hive import DEFAULT_PARTITION, parse_directory
+from zskip.formats.staging import look_at_all
 from zskip.records import ColumnNames, Snapshot
 from zskip.storage import Storage
 
@@ -127,8 +128,7 @@ def commit_transaction(
         RemoveAction(f.path, changes, now, f.size, parse_partition(old.partitions[f.partition].directory)) for f in old
     ]
     adds = []
-    for file in new:
-        stat = storage.stat(file.target)
+    for file, stat in zip(new, look_at_all(storage, [file.target for file in new]), strict=True):
         if stat is None or stat.size != file.staged.size:
             raise StorageError(f'"{storage.uri(file.target)}" is gone; nothing was committed, call again')
         adds.append(

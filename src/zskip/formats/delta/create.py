@@ -12,7 +12,7 @@ from typing import Any
 from zskip.errors import ColumnError, InputError, MissingDependencyError, UnsupportedError
 from zskip.formats.base import StagedFile
 from zskip.formats.delta.commit import MARK, describe_files
-from zskip.formats.staging import move_all
+from zskip.formats.staging import look_at_all, move_all
 from zskip.records import Snapshot
 from zskip.storage import Storage
 
@@ -77,8 +77,7 @@ def create_table(
     new = describe_files(storage, columns, added, {}, info.get("by", ()), required=())
     move_all(storage, [(file.staged.path, file.target) for file in new])
     adds = []
-    for file in new:
-        stat = storage.stat(file.target)
+    for file, stat in zip(new, look_at_all(storage, [file.target for file in new]), strict=True):
         adds.append(
             AddAction(
                 path=file.target,

@@ -16,7 +16,7 @@ from typing import Any
 
 from zskip.errors import IndexFormatError, StorageError
 from zskip.formats.base import HOME
-from zskip.formats.staging import STAGING, movers
+from zskip.formats.staging import STAGING, look_at_all, movers
 from zskip.storage import Storage
 
 LOG = f"{HOME}/log"
@@ -154,7 +154,7 @@ def _finish_by_copies(storage: Storage, entry: Entry) -> None:
     """For stores where a rename is a copy: copy each new file once, many at a time, then delete the old ones."""
     with movers(storage) as pool:
         list(pool.map(lambda new: _move_into_place(storage, new), entry.added))
-        list(pool.map(lambda new: check_added(storage, entry, [new]), entry.added))
+        check_added(storage, entry, entry.added)
         list(pool.map(lambda old: _drop(storage, old), entry.removed))
 
 
@@ -179,8 +179,7 @@ def _by_directory(entry: Entry) -> tuple[dict[str, list[Removed]], dict[str, lis
 
 def check_added(storage: Storage, entry: Entry, added: Sequence[Added]) -> None:
     """Check that added files are in place; raises StorageError before anything is deleted."""
-    for new in added:
-        info = storage.stat(new.target)
+    for new, info in zip(added, look_at_all(storage, [new.target for new in added]), strict=True):
         if (info is None or info.size != new.size) and storage.stat(f"{entry.name}.done") is None:
             old_files = f'are safe in "{storage.uri(entry.trash)}": move them back by hand'
             if storage.kind == "objects":

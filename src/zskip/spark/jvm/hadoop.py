@@ -290,7 +290,7 @@ class HadoopStorage:
             self._store.rename(source, target)
         except FileNotFoundError:
             return False  # Hadoop says so, unless it looks in another store.
-        except (StorageError, InputError, MissingDependencyError) as error:
+        except StorageError as error:
             _log.info("Hadoop itself moves what is in %s: %s", self._root, error)
             self._store = None
             return False

@@ -91,8 +91,6 @@ class TableVersion:
     tasks: Mapping[str, JavaObject]
     """`FileScanTask`s by their files' paths."""
     files: Mapping[str, _File]
-    with_deletes: frozenset[str]
-    """Paths of the files to which deletes may apply."""
     set_ids: dict[tuple[str, ...], str] = field(default_factory=dict)
     """Ids of staged sets by their files' paths."""
 
@@ -125,7 +123,6 @@ class ScanTasks:
             snapshot=snapshot,
             tasks={path: tasks.get(i) for i, path in enumerate(paths)},
             files=dict(zip(paths, files, strict=True)),
-            with_deletes=frozenset(path for path, file in zip(paths, files, strict=True) if file.deletes),
         )
 
     def _read_files(self, tasks: JavaObject) -> list[_File]:
@@ -172,15 +169,15 @@ class ScanTasks:
         version = self.open()
         tasks = {path: self._restore_rows(version, path) for path in snapshot.paths if path in version.tasks}
         # Other files may be read next: files can lack different sketches.
-        with_deletes = version.with_deletes - tasks.keys()
-        self._opened = version = replace(version, tasks={**version.tasks, **tasks}, with_deletes=with_deletes)
+        files = {path: version.files[path]._replace(deletes=()) for path in tasks}
+        self._opened = version = replace(version, tasks={**version.tasks, **tasks}, files={**version.files, **files})
         with compat.active_session(session):
             return self._read_staged(session, version, snapshot)
 
     def _restore_rows(self, version: TableVersion, path: str) -> JavaObject:
         """The task of a file without its deletes."""
         task, jvm = version.tasks[path], self._jvm
-        if path not in version.with_deletes:
+        if not version.files[path].deletes:
             return task
         schema = jvm.call(f"{ICEBERG}.SchemaParser", "toJson")(version.table.schema())
         spec = jvm.call(f"{ICEBERG}.PartitionSpecParser", "toJson")(task.spec())
@@ -214,7 +211,7 @@ class ScanTasks:
         version = self.open()
         counts = {path: version.files[path].rows for path in snapshot.paths}
         changed = []
-        for path in version.with_deletes.intersection(snapshot.paths):
+        for path in snapshot.paths:
             deletes = version.files[path].deletes
             if all(delete.is_vector for delete in deletes):
                 counts[path] -= sum(delete.rows for delete in deletes)
@@ -231,8 +228,7 @@ class ScanTasks:
 
     def count_deleted_rows(self, snapshot: Snapshot) -> Ints:
         """(files,) the rows in deletion vectors, and those of delete files spread over the files that they apply to."""
-        version = self.open()
-        of_path = {path: version.files[path].deletes for path in version.with_deletes}
+        of_path = {path: file.deletes for path, file in self.open().files.items()}
         uses = Counter(delete.location for deletes in of_path.values() for delete in deletes if not delete.is_vector)
         counts = [
             sum(delete.rows // (1 if delete.is_vector else uses[delete.location]) for delete in of_path.get(path, ()))
@@ -250,7 +246,7 @@ class ScanTasks:
         hidden: dict[str, list[HiddenColumn]] = {}
         tracks_rows = int(version.table.operations().current().formatVersion()) >= _TRACKED_SINCE
         for path in snapshot.paths:
-            if path in version.with_deletes:
+            if version.files[path].deletes:
                 described = [_describe(delete, resolver) for delete in version.files[path].deletes]
                 deletes[path] = [one for one in described if one is not None]
                 if len(deletes[path]) < len(described):

@@ -7,9 +7,9 @@ left, by which Spark chooses joins.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from zskip.spark.jvm.compat import check_session
@@ -29,35 +29,24 @@ class _Answers:
     """What the rule asks; what answers is imported in a thread meanwhile, since that takes longer than all else."""
 
     def __init__(self, jvm: Jvm) -> None:
-        self._jvm = jvm
-        self._lock = threading.Lock()
-        self._opener: IndexOpener | None = None
-        self._threads: list[threading.Thread] = []
-        self.begin(self._import)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="zskip-imports")
+        self._opener = self._thread.submit(_import_opener, jvm)
+        self._last: Future[Any] = self._opener
 
     def begin(self, work: Callable[[], object]) -> None:
-        """Do some work in a thread, for which questions from now on wait."""
-        thread = threading.Thread(target=work, name="zskip-imports")
-        thread.start()
-        with self._lock:
-            self._threads = [*(other for other in self._threads if other.is_alive()), thread]
+        """Do some work in the thread, for which questions from now on wait."""
+        self._last = self._thread.submit(work)
 
     def answer(self, question: str, *arguments: Any) -> JavaObject:
         """Answer a question; raises ImportError."""
-        for thread in self._threads:
-            thread.join()
-        return self._load().answer(question, *arguments)
+        self._last.exception()
+        return self._opener.result().answer(question, *arguments)
 
-    def _import(self) -> None:
-        with contextlib.suppress(Exception):  # The first question raises it.
-            self._load()
 
-    def _load(self) -> IndexOpener:
-        from zskip.spark.scan.rule.open_index import IndexOpener
+def _import_opener(jvm: Jvm) -> IndexOpener:
+    from zskip.spark.scan.rule.open_index import IndexOpener
 
-        with self._lock:
-            self._opener = self._opener or IndexOpener(self._jvm)
-        return self._opener
+    return IndexOpener(jvm)
 
 
 def install(spark: SparkSession, beside: Callable[[], object] | None = None) -> JavaObject:
