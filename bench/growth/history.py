@@ -86,7 +86,7 @@ class Grown:
             snapshot = read_snapshot(handle)
             clustering = read_clustering(read_journal(handle.home), snapshot)
             assert clustering is not None
-            layout = clustering.largest_run.layout()
+            assert clustering.largest_run.layout() is not None
             batch = read_batch(("growth", number))
             assert isinstance(batch, BatchId)
             assert (handle.format.last_batch("growth") or -1) < number
@@ -95,7 +95,7 @@ class Grown:
             version = handle.format.append(snapshot, [file], {"operation": "append", "rows": ROWS}, batch)
             assert version is not None
         with self._timed("record"):
-            record(handle, "append", version, [file], layout)
+            record(handle, "append", version, [file])
         with self._timed("index"):
             refresh_index(handle, new_only=True)
 
@@ -167,15 +167,16 @@ def layout_of(rows: pa.Table) -> Layout:
     return fit(sample, np.array([64]), partition_rows=np.array([count]))
 
 
-def record(handle: Any, name: str, version: int, files: list[StagedFile], layout: Layout) -> None:
-    """Note an operation in the journal."""
+def record(handle: Any, name: str, version: int, files: list[StagedFile], layout: Layout | None = None) -> None:
+    """Note an operation in the journal, without a layout one that follows the table's."""
     size = sum(file.size for file in files)
     operation = Operation(
         version=version, time_ms=int(1000 * time.time()), operation=name, by=BY, curve="zorder", build="sample",
         rows=ROWS, files_removed=0, files_added=len(files), bytes_removed=0, bytes_added=size, seconds=0.1,
     )  # fmt: skip
     names = [file.path.rpartition("/")[2] for file in files]
-    record_operation(handle, operation, names=names, layout=layout, target_file_size=1_000_000)
+    follows = layout is None
+    record_operation(handle, operation, names=names, layout=layout, follows=follows, target_file_size=1_000_000)
 
 
 def cost(work: Callable[[], Any], rounds: int = 3) -> float:

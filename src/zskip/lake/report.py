@@ -18,7 +18,7 @@ from zskip.lake.survey import survey
 from zskip.records import Operation
 from zskip.report import LakeFacts, TableBar, lake_to_html, need_libraries
 from zskip.rows import moment
-from zskip.table.journal import read_journal
+from zskip.table.journal import read_history
 from zskip.table.show.report import check_target, write_page
 from zskip.table.show.report import report as report_table
 from zskip.units import show_size
@@ -104,7 +104,7 @@ def _read_operations(tables: Sequence[FoundTable]) -> list[tuple[str, Operation]
     for table in tables:
         try:
             if table.handle is not None:
-                operations += ((table.name, record.operation) for record in read_journal(table.handle.home))
+                operations += ((table.name, record.operation) for record in read_history(table.handle.home))
         except (ZskipError, OSError):
             continue  # its line has the error
     return sorted(operations, key=lambda pair: -pair[1].time_ms)

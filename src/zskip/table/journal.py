@@ -1,8 +1,9 @@
 """The journal of a table: one record for each operation of zskip, with its layout and the files it wrote.
 
 Records are `operations/<time>-<id>.json.gz` below zskip's home in the table. Once there are many, they are folded into
-one `operations/<time>-<id>.records.gz`, so that thousands of operations cost no more to read than some. Correctness
-never depends on records: where one is lost, damaged or of another version of zskip, its files count as not clustered.
+one `operations/<time>-<id>.records.gz`, and those without live files into one `operations/<time>-<id>.history.gz`,
+which appends and plans do not read, so that thousands of operations cost them no more than some. Correctness never
+depends on records: where one is lost, damaged or of another version of zskip, its files count as not clustered.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _FORMAT = 1
 _NOT_STORED = ("share_measured", "scans")
 """What a record leaves out of an operation."""
 _MAX_RECORDS = 1_000
-"""Older records are deleted unless their files are live."""
+"""Without live files; older ones are deleted."""
 _MOST_SINGLE = 16
 """More records with a file of their own are folded."""
 _MOST_LAYOUTS = 4
 """Records that keep their layouts when they are folded: the latest clustering, and those with the most live files."""
-_SINGLE, _FOLDED = ".json.gz", ".records.gz"
+_SINGLE, _FOLDED, _PAST = ".json.gz", ".records.gz", ".history.gz"
 _TRIES = 3
 _log = logging.getLogger("zskip")
 
@@ -88,9 +89,18 @@ class Record:
 
 
 def read_journal(home: Storage) -> list[Record]:
+    """Read the records that tell how the table's files lie, the oldest first."""
+    return _read(home, _SINGLE, _FOLDED)
+
+
+def read_history(home: Storage) -> list[Record]:
     """Read all records that this version of zskip understands, the oldest first."""
+    return _read(home, _SINGLE, _FOLDED, _PAST)
+
+
+def _read(home: Storage, *endings: str) -> list[Record]:
     for _ in range(_TRIES):
-        parts = [_read_file(home, name) for name in _list_files(home)]
+        parts = [_read_file(home, name) for name in _list_files(home) if name.endswith(endings)]
         if None not in parts:
             break
     return _merge(part for part in parts if part is not None)
@@ -98,7 +108,7 @@ def read_journal(home: Storage) -> list[Record]:
 
 def _list_files(home: Storage) -> list[str]:
     names = (file.path.rpartition("/")[2] for file in home.list_dir(OPERATIONS))
-    return sorted(name for name in names if name.endswith((_SINGLE, _FOLDED)))
+    return sorted(name for name in names if name.endswith((_SINGLE, _FOLDED, _PAST)))
 
 
 def _merge(parts: Iterable[Sequence[Record]]) -> list[Record]:
@@ -209,7 +219,7 @@ def _write(home: Storage, name: str, content: Mapping[str, Any]) -> None:
 
 
 def fold_journal(handle: Handle) -> None:
-    """Write the records of many files to one, without what is no longer needed of them; few are left as they are.
+    """Write the records of many files to two, without what is no longer needed of them; few are left as they are.
 
     Two processes may do this at once: both write all records, and readers take each once.
     """
@@ -223,29 +233,34 @@ def fold_journal(handle: Handle) -> None:
     records_by_file = {name: records for name, records in parts.items() if records}
     # After the records, so that files which are not in it are gone.
     snapshot = handle.format.snapshot()
-    records = _expire(_merge(records_by_file.values()), snapshot)
-    contents = [{"name": record.name, **_record_json(record)} for record in records]
-    _write(home, _new_name(_FOLDED), {"records": contents})
+    kept, past = _expire(_merge(records_by_file.values()), snapshot)
+    for ending, records in ((_PAST, past), (_FOLDED, kept)):
+        contents = [{"name": record.name, **_record_json(record)} for record in records]
+        if contents:
+            _write(home, _new_name(ending), {"records": contents})
     for name in records_by_file:
         with contextlib.suppress(StorageError, FileNotFoundError):
             home.delete(f"{OPERATIONS}/{name}")
 
 
-def _expire(records: Sequence[Record], snapshot: Snapshot) -> list[Record]:
-    """Drop layouts and file lists without live files, most other layouts, and the oldest records beyond the limit."""
+def _expire(records: Sequence[Record], snapshot: Snapshot) -> tuple[list[Record], list[Record]]:
+    """Divide records into those with live files, of which most lose their layouts, and the latest of the others.
+
+    Of those only the operations are left.
+    """
     live = _count_runs(_run_numbers(records, snapshot), len(records)).tolist()
     # The latest clustering stays, since the next one continues it.
     laid_out = [i for i, record in enumerate(records) if record.layout_data is not None]
     latest = {max((i for i, record in enumerate(records) if record.clusters), default=-1), *laid_out[-1:]}
     most = sorted((i for i in laid_out if live[i]), key=lambda i: (live[i], i), reverse=True)
     with_layouts = {*latest, *most[:_MOST_LAYOUTS]}
-    kept = []
+    kept, past = [], []
     for i, record in enumerate(records):
         if live[i] or i in latest:
             kept.append(record if i in with_layouts else replace(record, layout_data=None))
-        elif len(records) - i <= _MAX_RECORDS:
-            kept.append(replace(record, files=None, layout_data=None, depths=None))
-    return kept
+        else:
+            past.append(replace(record, files=None, layout_data=None, depths=None))
+    return kept, past[-_MAX_RECORDS:]
 
 
 def _run_numbers(runs: Sequence[Record], snapshot: Snapshot) -> Ints:

@@ -6,13 +6,13 @@ import dataclasses
 
 from zskip.records import Operation
 from zskip.table.handle import Handle
-from zskip.table.journal import read_journal
+from zskip.table.journal import read_history
 from zskip.table.workload.recording import read_reservoir
 
 
 def history(handle: Handle) -> tuple[Operation, ...]:
     """All operations, the latest first, each with what the scans recorded after it read."""
-    operations = [record.operation for record in reversed(read_journal(handle.home))]
+    operations = [record.operation for record in reversed(read_history(handle.home))]
     times = sorted({operation.time_ms for operation in operations})
     measured = dict(zip(times, read_reservoir(handle).shares_since(times), strict=True)) if times else {}
     with_scans = ((operation, *measured[operation.time_ms]) for operation in operations)
