@@ -512,6 +512,39 @@ def test_a_manifest_is_not_kept_from_a_later_rewrite_by_an_expired_one(catalog: 
     assert table.refresh().scan().to_arrow().num_rows == 7
 
 
+@pytest.mark.parametrize("merged", [True, False])
+def test_many_small_manifests_become_one(catalog: SqlCatalog, merged: bool) -> None:
+    properties = {"commit.manifest.min-count-to-merge": "4", "commit.manifest-merge.enabled": str(merged).lower()}
+    table = create(catalog, ("i", IdentityTransform()), schema=WRITABLE, **properties)
+    names = [field.name for field in WRITABLE.fields]
+    rng = random.Random(5)
+    for start in range(0, 20, 5):
+        table.append(content(rng, 5, start).select(names))
+    with table.update_spec() as update:
+        update.add_field("id", BucketTransform(2), "half")
+    table.append(content(rng, 5, 20).select(names))
+    whole = rows_of(table.scan().to_arrow())
+    before = {e.data_file.file_path: e for e in entries(table)}
+    old_version = table.current_snapshot().snapshot_id  # type: ignore[union-attr]
+    rewrite(form_of(table), only=lambda count: count - 1)
+    after = {e.data_file.file_path: e for e in entries(table)}
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    counts = Counter(m.partition_spec_id for m in snapshot.manifests(table.io) if not m.deleted_files_count)
+    assert (counts[0] < 4) == merged
+    kept = before.keys() & after.keys()
+    assert len(kept) > 5
+    for path in kept:
+        for name in ("snapshot_id", "sequence_number", "file_sequence_number"):
+            assert getattr(after[path], name) == getattr(before[path], name)
+        for name in ("spec_id", "partition", "record_count", "file_size_in_bytes", "lower_bounds", "null_value_counts"):
+            old, new = (getattr(each[path].data_file, name) for each in (before, after))
+            assert (dict(old) == dict(new)) if name.endswith(("bounds", "counts")) else (old == new)
+    assert rows_of(table.scan().to_arrow()) == rows_of(table.scan(snapshot_id=old_version).to_arrow()) == whole
+    table.append(content(rng, 5, 30).select(names))
+    assert table.scan().to_arrow().num_rows == 30
+
+
 def test_a_commit_reads_none_of_the_metadata_that_the_log_has_forgotten(
     catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -216,14 +216,14 @@ class PyIcebergCatalog:
         from pyiceberg.exceptions import CommitFailedException
 
         from zskip.formats.iceberg.commit import check_unchanged
-        from zskip.formats.iceberg.replace import ReplaceFiles
+        from zskip.formats.iceberg.replace import NoChanges, ReplaceFiles
         from zskip.formats.iceberg.sweep import TRIES, attempt_id
 
         for attempt_number in range(TRIES):
             table = self._load()
             contents = reread_contents(read, CurrentTable(root=table.location(), metadata=table.metadata_location))
             check_unchanged(contents, rewrite)
-            attempt = ReplaceFiles(table.transaction(), contents, rewrite, attempt_id(rewrite.name, attempt_number))
+            attempt = ReplaceFiles(NoChanges(table), contents, rewrite, attempt_id(rewrite.name, attempt_number))
             updates, requirements = self.prepare(attempt)
             try:
                 self.send(lambda t=table, u=updates, r=requirements: t._do_commit(u, r), rewrite)  # type: ignore[misc]

@@ -41,6 +41,8 @@ _MAIN = "main"
 """The branch that a table has from its first snapshot on."""
 _MOVES = "_moved.json"
 """In a staging directory: the targets of its files, and the time."""
+_MOST_KEPT = 10_000
+"""Files of a table of which what was read is kept for the next call, which then reads new manifests only."""
 _UNKNOWN_FOR = 600
 """Seconds in which an unconfirmed commit may still arrive."""
 _LOG = logging.getLogger("zskip.iceberg")
@@ -58,6 +60,7 @@ class IcebergFormat:
         self._storage = storage
         self._catalog = catalog
         self._branch = None if branch == _MAIN else branch
+        self._last: Contents | None = None
 
     @property
     def storage(self) -> Storage:
@@ -93,7 +96,10 @@ class IcebergFormat:
         check_installed(self._storage.root)
         from zskip.formats.iceberg.table import read_contents
 
-        return read_contents(self._storage, self._metadata(current), known, has_own_reader=has_own_reader)
+        known = known or self._last
+        contents = read_contents(self._storage, self._metadata(current), known, has_own_reader=has_own_reader)
+        self._last = contents if len(contents.files) <= _MOST_KEPT else None
+        return contents
 
     def _metadata(self, current: CurrentTable | None = None) -> TableMetadata:
         """The table's metadata, now or at a location from its catalog, with the head of the branch as current."""

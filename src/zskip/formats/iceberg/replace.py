@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from pyiceberg.manifest import (
@@ -15,9 +15,10 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
 )
-from pyiceberg.table import Transaction
+from pyiceberg.table import TableProperties, Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.snapshots import Operation, SnapshotSummaryCollector, Summary, update_snapshot_summaries
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertTableUUID,
@@ -26,10 +27,27 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.typedef import EMPTY_DICT, Record
+from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from zskip.formats.iceberg.commit import APPEND, OVERWRITE, REPLACE, Rewrite
 from zskip.formats.iceberg.table import Contents
 from zskip.formats.iceberg.values import LiveFile
+
+_LIMITS = (
+    (TableProperties.MANIFEST_MIN_MERGE_COUNT, TableProperties.MANIFEST_MIN_MERGE_COUNT_DEFAULT),
+    (TableProperties.MANIFEST_TARGET_SIZE_BYTES, TableProperties.MANIFEST_TARGET_SIZE_BYTES_DEFAULT),
+)
+"""Properties of the fewest manifests that are merged, and of the most bytes of one, with Iceberg's defaults."""
+_MOST_PARTITIONS = TableProperties.WRITE_PARTITION_SUMMARY_LIMIT, TableProperties.WRITE_PARTITION_SUMMARY_LIMIT_DEFAULT
+
+
+class NoChanges(Transaction):
+    """A transaction without changes; pyiceberg asks one for the metadata some 15 times, and copies it each time."""
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """The table's."""
+        return self._table.metadata
 
 
 class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
@@ -94,7 +112,19 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
         self._clean_all_uncommitted()
 
     def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
-        summary = super()._summary(snapshot_properties)
+        """What the commit changes, and the totals; pyiceberg's own takes all new files for some of the newest spec."""
+        metadata = self._transaction.table_metadata
+        specs, schema = metadata.specs(), metadata.schema()
+        counts = SnapshotSummaryCollector(property_as_int(metadata.properties, *_MOST_PARTITIONS) or 0)
+        for file in self._added_data_files:
+            counts.add_file(file, schema, specs[file.spec_id])
+        for file in self._deleted_data_files:
+            counts.remove_file(file, schema, specs[file.spec_id])
+        before = None if self._parent_snapshot_id is None else metadata.snapshot_by_id(self._parent_snapshot_id)
+        summary = update_snapshot_summaries(
+            Summary(self._operation, **counts.build(), **snapshot_properties),
+            None if before is None else before.summary,
+        )
         if self._rewrite.mode != REPLACE:
             return summary
         return Summary(Operation.REPLACE, **summary.additional_properties)
@@ -107,7 +137,34 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
         deleted: dict[int, list[ManifestEntry]] = defaultdict(list)
         for entry in self._deleted_entries():
             deleted[entry.data_file.spec_id].append(entry)
-        return [*added, *(self._write(spec, entries) for spec, entries in deleted.items()), *self._existing_manifests()]
+        removed = [self._write(spec, entries) for spec, entries in deleted.items()]
+        return [*added, *removed, *self._merge(self._existing_manifests())]
+
+    def _merge(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        """Make one of many small manifests, as Iceberg's own commits do: readers open each by itself."""
+        properties = self._contents.metadata.properties
+        if not property_as_bool(properties, TableProperties.MANIFEST_MERGE_ENABLED, True):
+            return manifests
+        fewest, most = (property_as_int(properties, name, default) or default for name, default in _LIMITS)
+        entries = {manifest.manifest_path: each for manifest, each in self._contents.manifests}
+        groups: dict[tuple[int, int], list[ManifestFile]] = defaultdict(list)
+        filled: dict[int, int] = defaultdict(int)
+        for manifest in manifests:
+            spec, size = manifest.partition_spec_id, manifest.manifest_length
+            if manifest.content == ManifestContent.DATA and manifest.manifest_path in entries and size < most:
+                groups[spec, filled[spec] // most].append(manifest)
+                filled[spec] += size
+        merged = {key: group for key, group in groups.items() if len(group) >= fewest}
+        gone = {manifest.manifest_path for group in merged.values() for manifest in group}
+        kept = [manifest for manifest in manifests if manifest.manifest_path not in gone]
+        new = [
+            self._write_existing(spec, [entry for manifest in group for entry in entries[manifest.manifest_path]])
+            for (spec, _), group in merged.items()
+        ]
+        return [*new, *kept]
+
+    def _write_existing(self, spec: int, entries: Sequence[ManifestEntry]) -> ManifestFile:
+        return self._write(spec, [self._copy_entry(ManifestEntryStatus.EXISTING, entry) for entry in entries])
 
     def _deleted_entries(self) -> list[ManifestEntry]:
         return [
@@ -125,8 +182,7 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
             if len(kept) == len(entries):
                 manifests += [manifest] if entries else []
             elif kept:
-                existing = [self._copy_entry(ManifestEntryStatus.EXISTING, entry) for entry in kept]
-                manifests.append(self._write(manifest.partition_spec_id, existing))
+                manifests.append(self._write_existing(manifest.partition_spec_id, kept))
         return manifests
 
     def _is_removed(self, manifest: ManifestFile, entry: ManifestEntry) -> bool:

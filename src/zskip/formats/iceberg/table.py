@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -183,17 +184,19 @@ def parse_metadata(storage: Storage, path: str, content: bytes) -> TableMetadata
     path: for messages.
     """
 
-    def parse() -> TableMetadata:
-        text = gzip.decompress(content) if content.startswith(_GZIP) else content
-        metadata_json = json.loads(text)
-        if not isinstance(metadata_json, dict):
-            raise ValueError("no JSON object")
-        check_metadata_json(storage.root, metadata_json)
-        metadata = TableMetadataUtil.parse_obj(metadata_json)
-        metadata.name_mapping()  # fails on one that is not JSON
-        return metadata
+    return _translate_errors(storage, path, lambda: _parse(storage.root, content))
 
-    return _translate_errors(storage, path, parse)
+
+@lru_cache(maxsize=4)
+def _parse(root: str, content: bytes) -> TableMetadata:
+    """What JSON says, which one call reads several times; with thousands of snapshots it takes long to parse."""
+    metadata_json = json.loads(gzip.decompress(content) if content.startswith(_GZIP) else content)
+    if not isinstance(metadata_json, dict):
+        raise ValueError("no JSON object")
+    check_metadata_json(root, metadata_json)
+    metadata = TableMetadataUtil.parse_obj(metadata_json)
+    metadata.name_mapping()  # fails on one that is not JSON
+    return metadata
 
 
 def _translate_errors(storage: Storage, path: str, read: Callable[[], _T]) -> _T:
@@ -340,10 +343,12 @@ def _read_manifests(
         return ()
     reader = _Reader(storage, resolver)
     manifests = reader.manifests(snapshot.manifest_list)
-    known_entries = {manifest.manifest_path: entries for manifest, entries in known}
+    entries = {manifest.manifest_path: tuple(each) for manifest, each in known}
+    unknown = [manifest for manifest in manifests if manifest.manifest_path not in entries]
     with ThreadPoolExecutor(_THREADS) as pool:
-        entry_lists = pool.map(lambda m: tuple(known_entries.get(m.manifest_path) or reader.entries(m)), manifests)
-        return tuple(zip(manifests, entry_lists, strict=True))
+        for manifest, read in zip(unknown, pool.map(reader.entries, unknown), strict=True):
+            entries[manifest.manifest_path] = tuple(read)
+    return tuple((manifest, entries[manifest.manifest_path]) for manifest in manifests)
 
 
 def _live_files(
