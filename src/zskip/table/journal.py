@@ -40,7 +40,7 @@ _MAX_RECORDS = 1_000
 """Without live files; older ones are deleted."""
 _MOST_SINGLE = 16
 """More records with a file of their own are folded."""
-_MOST_LAYOUTS = 4
+_MOST_LAYOUTS = 2
 """Records that keep their layouts when they are folded: the latest clustering, and those with the most live files."""
 _SINGLE, _FOLDED, _PAST = ".json.gz", ".records.gz", ".history.gz"
 _TRIES = 3

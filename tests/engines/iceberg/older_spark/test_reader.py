@@ -43,7 +43,7 @@ def test_a_table_with_deletes_and_renamed_columns(engine_spark: SparkSession, ve
     table, ids = zskip.table(spark, name), "_row_id, _last_updated_sequence_number" if version > 2 else "1"
     first = spark.sql(f"SELECT snapshot_id FROM {name}.snapshots").collect()[0].snapshot_id
     spark.sql(f"DELETE FROM {name} WHERE id < 20 OR id BETWEEN 500 AND 549")
-    assert table.index(sketches=["values:u"]).files == FILES
+    assert table.index(sketches=["values:u", "ranges(1):lower(s)"]).files == FILES
     spark.sql(f"ALTER TABLE {name} RENAME COLUMN u TO w")
     spark.sql(f"ALTER TABLE {name} ADD COLUMN u INT")
     check(spark, f"SELECT * FROM {name} WHERE id + 1 > 1110", 1)
@@ -56,6 +56,8 @@ def test_a_table_with_deletes_and_renamed_columns(engine_spark: SparkSession, ve
             spark.conf.set("spark.zskip.joins", "always")
             keys = f"(SELECT id FROM {name} WHERE s IN ('n701', 'n710')) d"
             check(spark, f"SELECT f.s FROM {name} f JOIN {keys} ON f.id = d.id", 1)
+            texts = f"(SELECT s FROM {name} WHERE id IN (701, 710)) d"
+            check(spark, f"SELECT f.id FROM {name} f JOIN {texts} ON lower(f.s) = lower(d.s)", 1)
     finally:
         spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
         spark.conf.unset("spark.zskip.joins")
