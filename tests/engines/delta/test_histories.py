@@ -39,7 +39,7 @@ class DeltaHistory(History):
         return f"CREATE TABLE {self.name} ({self.ddl}) USING delta PARTITIONED BY (p) TBLPROPERTIES ({properties})"
 
     def version(self) -> Any:
-        return self.spark.sql(f"DESCRIBE HISTORY {self.name} LIMIT 1").collect()[0]["version"]
+        return self.table.info().version
 
     def lineage(self) -> dict[int, tuple[Any, ...]]:
         if "delta.enableRowTracking" not in self.properties:

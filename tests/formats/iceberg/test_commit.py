@@ -61,6 +61,7 @@ from pyiceberg.types import FixedType, TimeType, UUIDType
 from zskip.formats.iceberg import catalog as iceberg_catalog
 from zskip.formats.iceberg import format as iceberg
 from zskip.formats.iceberg import sweep
+from zskip.formats.iceberg import table as iceberg_table
 from zskip.formats.iceberg.catalog import PyIcebergCatalog, UnknownCommitError, load_configured_catalog
 from zskip.formats.iceberg.replace import ReplaceFiles
 
@@ -543,6 +544,27 @@ def test_many_small_manifests_become_one(catalog: SqlCatalog, merged: bool) -> N
     assert rows_of(table.scan().to_arrow()) == rows_of(table.scan(snapshot_id=old_version).to_arrow()) == whole
     table.append(content(rng, 5, 30).select(names))
     assert table.scan().to_arrow().num_rows == 30
+
+
+def test_manifests_are_read_once(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, read = small(catalog), []
+    entries_of = iceberg_table._Reader.entries
+
+    def entries(reader: Any, manifest: Any, *more: Any) -> Any:
+        read.append(manifest.manifest_path)
+        return entries_of(reader, manifest, *more)
+
+    monkeypatch.setattr(iceberg_table._Reader, "entries", entries)
+    form = form_of(table)
+    assert [len(form.snapshot()) for _ in range(2)] == [2, 2]
+    assert len(read) == len({*read}) == 2
+    table.append(pa.table({"a": pa.array([9], pa.int32()), "s": ["new"]}))
+    assert len(form.snapshot()) == 3
+    assert len(read) == len({*read}) == 3
+    catalog.drop_table("db.t")
+    small(catalog, 5)
+    assert form.snapshot().known is not None
+    assert sum(form.snapshot().known.rows.tolist()) == 10  # type: ignore[union-attr]
 
 
 def test_a_commit_reads_none_of_the_metadata_that_the_log_has_forgotten(
