@@ -79,7 +79,7 @@ def _descendants() -> list[tuple[int, bool]]:
         while parent in parents and parent != os.getpid():
             above.append(parents[parent][1])
             parent = parents[parent][0]
-        if parent == os.getpid() and (name == "java" or "java" in above):
+        if parent == os.getpid() and (name == "java" or (name.startswith("python") and "java" in above)):
             found.append((pid, name == "java"))
     return found
 
