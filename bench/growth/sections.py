@@ -44,8 +44,8 @@ SECTIONS = (
         "last hundred only. An index kept all that its versions of six hours named, so that `append_index_s` grew with "
         "each append (0.058 processor seconds after 600, 0.112 after 1,400). The journal gave each append the last "
         "thousand operations (0.039 after 1,000, of which 0.027 the journal). Each call read the metadata and all "
-        "manifests of an Iceberg table some ten times, and pyiceberg copied the metadata as often (1.4 after 200). What "
-        "grows still is the formats' own: Iceberg's metadata lists all snapshots until they expire, and is parsed for "
+        "manifests of an Iceberg table some ten times, and pyiceberg copied the metadata as often (1.4 after 200). "
+        "What grows still is the formats' own: Iceberg's metadata lists all snapshots until they expire, and is parsed for "
         "each question that the catalog answers; Delta's log keeps 30 days of commits, which each opening lists.",
         drawn=("append_s", "append_plan_s", "append_record_s", "append_index_s", "open_s", "query_s", "history_s"),
     ),
@@ -77,8 +77,8 @@ SECTIONS = (
     ),
     Section(
         title="Rows",
-        text="TPC-H lineitem, with a driver of 2 GB: a copy by Spark, `optimize` by three columns into files of 64 MB, and "
-        "the median of twenty random queries by `df()`, under `enable` and without zskip, all on the new table. "
+        text="TPC-H lineitem, with a driver of 2 GB: a copy by Spark, `optimize` by three columns into files of 64 MB, "
+        "and the median of twenty random queries by `df()`, under `enable` and without zskip, all on the new table. "
         "`shuffle_over_table` is what goes through shuffles over the bytes of the table that is read (Snappy): rows in "
         "Arrow with zstd; the new table, in Parquet with zstd, has 0.64 of them.",
         script="rows.py",
