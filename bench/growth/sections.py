@@ -45,8 +45,8 @@ SECTIONS = (
         "each append (0.058 processor seconds after 600, 0.112 after 1,400). The journal gave each append the last "
         "thousand operations (0.039 after 1,000, of which 0.027 the journal). Each call read the metadata and all "
         "manifests of an Iceberg table some ten times, and pyiceberg copied the metadata as often (1.4 after 200). "
-        "What grows still is the formats' own: Iceberg's metadata lists all snapshots until they expire, and is parsed for "
-        "each question that the catalog answers; Delta's log keeps 30 days of commits, which each opening lists.",
+        "What grows still is the formats' own: Iceberg's metadata lists all snapshots until they expire, and is parsed "
+        "for each question that the catalog answers; Delta's log keeps 30 days of commits, which each opening lists.",
         drawn=("append_s", "append_plan_s", "append_record_s", "append_index_s", "open_s", "query_s", "history_s"),
     ),
     Section(
