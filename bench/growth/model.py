@@ -6,7 +6,7 @@ from shared import growth
 
 FILE_BYTES, CORES, TASK_BYTES = 128 << 20, 100, 128 << 20
 TABLES = {"1 TB": 10**12, "100 TB": 10**14}
-DRIVER = ("query_s", "info_s", "maintain_plan_s", "survey_s", "append_index_s", "tasks_s")
+DRIVER = ("query_s", "info_s", "maintain_plan_s", "survey_s", "append_index_s", "fit_s", "tasks_s")
 
 
 def model_table(results: dict[str, growth.Row]) -> str:
