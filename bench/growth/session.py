@@ -16,6 +16,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -163,6 +164,10 @@ def main() -> None:
     if options.only:
         print(json.dumps(restarts(options.restarts)))
         return
+    if options.restarts:
+        command = [sys.executable, __file__, f"--restarts={options.restarts}", "--only=restarts"]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        growth.keep("restarts", "sessions", json.loads(done.stdout.splitlines()[-1]), options.seed)
     shutil.rmtree(HOME, ignore_errors=True)
     given = [name for name in ("delta", "iceberg") if common.engine_jars(name)]
     formats = options.formats.split(",") if options.formats else ["parquet", *given]
@@ -175,17 +180,16 @@ def main() -> None:
             list(pool.map(tables.query, range(part * each, (part + 1) * each)))
             rows.append({"queries": (part + 1) * each, **growth.rounded(state(spark))})
             common.log(str(rows[-1]))
+            over = growth.rounded(over_first(rows))
+            result = growth.keep("session", "queries", rows, options.seed, formats=formats, over_first=over)
     tables.check()
-    over = {f"{name}_over_first_pct": 100 * (rows[-1][name] / rows[0][name] - 1) for name in rows[0] if rows[0][name]}
-    result = growth.keep("session", "queries", rows, options.seed, formats=formats, over_first=growth.rounded(over))
     spark.stop()
-    if options.restarts:
-        import subprocess
+    common.emit({"machine": result["machine"], **over}, options.json)
 
-        command = [sys.executable, __file__, f"--restarts={options.restarts}", "--only=restarts"]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        growth.keep("restarts", "sessions", json.loads(done.stdout.splitlines()[-1]), options.seed)
-    common.emit({"machine": result["machine"], **growth.rounded(over)}, options.json)
+
+def over_first(rows: list[growth.Row]) -> growth.Row:
+    """What the last tenth has over the first, in %."""
+    return {f"{name}_over_first_pct": 100 * (rows[-1][name] / rows[0][name] - 1) for name in rows[0] if rows[0][name]}
 
 
 if __name__ == "__main__":
