@@ -73,8 +73,8 @@ SECTIONS = (
         " the process and its JVM hold after a collection.",
         script="session.py",
         results=("session", "restarts"),
-        after="The JVM's threads are Spark's own pools of query stages (`shuffle-exchange`, `ResultQueryStageExecution`), "
-        "two for each query of the last minute, after which they end.",
+        after="The JVM's threads are Spark's own pools of query stages (`shuffle-exchange`, "
+        "`ResultQueryStageExecution`), two for each query of the last minute, after which they end.",
         drawn=("heap_mb", "metaspace_mb", "classes", "jvm_threads", "java_objects", "python_mb"),
     ),
     Section(
