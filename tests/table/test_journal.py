@@ -212,6 +212,12 @@ def test_many_records_are_folded(handle: Handle) -> None:
     assert (found.files.tolist(), found.run_numbers.tolist()) == ([True] * 3, [0, 0, 20])
     assert before.run_numbers.tolist() == found.run_numbers.tolist()
     assert found.largest_run.name == written[0].name
+    # Appends and plans find the same without what is gone.
+    live = read_clustering(read_journal(handle.home), read_snapshot(handle))
+    assert live is not None
+    assert [live.runs[i].name for i in live.run_numbers] == [written[i].name for i in (0, 0, 20)]
+    assert (live.largest_run.name, live.newest.name) == (written[0].name, written[-1].name)
+    assert len(live.runs) < len(found.runs)
 
 
 def test_folding_keeps_the_layouts_that_matter(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +227,7 @@ def test_folding_keeps_the_layouts_that_matter(handle: Handle, monkeypatch: pyte
     monkeypatch.setattr(journal, "_MOST_SINGLE", 0)
     fold_journal(handle)
     assert len(records(handle)) == 1
-    assert [record.layout() for record in read_history(handle.home)] == [None, LAYOUT, LAYOUT]
+    assert [record.layout() for record in read_journal(handle.home)] == [None, LAYOUT, LAYOUT]
 
 
 def test_what_follows_the_layout_of_the_table_does_not_repeat_it(handle: Handle) -> None:
@@ -229,7 +235,7 @@ def test_what_follows_the_layout_of_the_table_does_not_repeat_it(handle: Handle)
     for version in range(1, 20):
         names = ["f1.parquet", "f2.parquet"] if version == 9 else ["gone.parquet"]
         record_operation(handle, operation(version, "a"), names=names, follows=True)
-    kept = read_history(handle.home)
+    kept = read_journal(handle.home)
     assert [record.layout() for record in kept if record.layout_data is not None] == [LAYOUT]
     found = read_clustering(kept, read_snapshot(handle))
     assert found is not None
@@ -256,7 +262,13 @@ def test_two_processes_may_fold_at_once(handle: Handle, monkeypatch: pytest.Monk
     assert [record.name for record in read_history(handle.home)] == [record.name for record in before]
 
 
-def test_a_record_that_is_folded_while_it_is_read_is_not_lost(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("read_records", "versions"), [(read_history, [0, 1, 2]), (read_journal, [2])])
+def test_a_record_that_is_folded_while_it_is_read_is_not_lost(
+    handle: Handle,
+    monkeypatch: pytest.MonkeyPatch,
+    read_records: Callable[[Storage], list[journal.Record]],
+    versions: list[int],
+) -> None:
     for version in range(3):
         record_operation(handle, operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)
     monkeypatch.setattr(journal, "_MOST_SINGLE", 0)
@@ -268,7 +280,7 @@ def test_a_record_that_is_folded_while_it_is_read_is_not_lost(handle: Handle, mo
         return storage.read(path)
 
     monkeypatch.setattr(LocalStorage, "read", folded_first)
-    assert [record.operation.version for record in read_history(handle.home)] == [0, 1, 2]
+    assert [record.operation.version for record in read_records(handle.home)] == versions
 
 
 def test_a_table_that_cannot_be_written_costs_a_warning(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:

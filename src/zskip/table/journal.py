@@ -42,7 +42,7 @@ _MOST_SINGLE = 16
 """More records with a file of their own are folded."""
 _MOST_LAYOUTS = 2
 """Records that keep their layouts when they are folded: the latest clustering, and those with the most live files."""
-_SINGLE, _FOLDED, _PAST = ".json.gz", ".records.gz", ".history.gz"
+_SINGLE, _FOLDED, _PAST = _KINDS = ".json.gz", ".records.gz", ".history.gz"
 _TRIES = 3
 _log = logging.getLogger("zskip")
 
@@ -90,25 +90,25 @@ class Record:
 
 def read_journal(home: Storage) -> list[Record]:
     """Read the records that tell how the table's files lie, the oldest first."""
-    return _read(home, _SINGLE, _FOLDED)
+    return _read(home, (_SINGLE, _FOLDED))
 
 
 def read_history(home: Storage) -> list[Record]:
     """Read all records that this version of zskip understands, the oldest first."""
-    return _read(home, _SINGLE, _FOLDED, _PAST)
+    return _read(home, _KINDS)
 
 
-def _read(home: Storage, *endings: str) -> list[Record]:
+def _read(home: Storage, kinds: tuple[str, ...]) -> list[Record]:
     for _ in range(_TRIES):
-        parts = [_read_file(home, name) for name in _list_files(home) if name.endswith(endings)]
+        parts = [_read_file(home, name) for name in _list_files(home, kinds)]
         if None not in parts:
             break
     return _merge(part for part in parts if part is not None)
 
 
-def _list_files(home: Storage) -> list[str]:
+def _list_files(home: Storage, kinds: tuple[str, ...]) -> list[str]:
     names = (file.path.rpartition("/")[2] for file in home.list_dir(OPERATIONS))
-    return sorted(name for name in names if name.endswith((_SINGLE, _FOLDED, _PAST)))
+    return sorted(name for name in names if name.endswith(kinds))
 
 
 def _merge(parts: Iterable[Sequence[Record]]) -> list[Record]:
@@ -224,7 +224,7 @@ def fold_journal(handle: Handle) -> None:
     Two processes may do this at once: both write all records, and readers take each once.
     """
     home = handle.home
-    names = _list_files(home)
+    names = _list_files(home, _KINDS)
     if sum(name.endswith(_SINGLE) for name in names) <= _MOST_SINGLE:
         return
     parts = {name: _read_file(home, name) for name in names}
