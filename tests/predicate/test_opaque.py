@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from zskip.errors import ColumnError, InputError, PredicateError, UnsupportedError
+from zskip.errors import ColumnError, InputError, PredicateError
 from zskip.predicate import (
     Attributes,
     Columns,
@@ -20,8 +20,6 @@ from zskip.predicate import (
     parse_term,
     register_function,
     term_sql,
-    to_iceberg,
-    to_pyarrow,
     to_sql,
 )
 from zskip.records import Field
@@ -140,20 +138,6 @@ def test_leaves_speak_of_opaque_terms() -> None:
     assert [column.path for column in columns_of(predicate)] == [("Email",), ("s",), ("ts",)]
     both = parse_term("concat(s, email)", COLUMNS)
     assert [column.path for column in columns_under(both)] == [("s",), ("Email",)]
-
-
-@pytest.mark.parametrize("where", ["lower(s) = 'a'", "lower(s) IS NULL", "lower(s) != lower(Email)", "length(s) > 1"])
-def test_other_engines_are_told_nothing_of_opaque_terms(where: str) -> None:
-    pytest.importorskip("pyiceberg")
-    predicate = parse(where, COLUMNS)
-    assert str(to_iceberg(predicate)) == "AlwaysTrue()"
-    table = pa.table({"s": ["a", None, "ccc"], "Email": ["x", None, "y"]})
-    for negated in (predicate, parse(f"NOT ({where})", COLUMNS)):
-        assert table.filter(to_pyarrow(negated)).num_rows == 3
-        with pytest.raises(UnsupportedError):
-            to_pyarrow(negated, exact=True)
-        with pytest.raises(UnsupportedError):
-            to_iceberg(negated, exact=True)
 
 
 def test_users_bring_their_own_functions() -> None:

@@ -2,10 +2,8 @@
 
 from zskip.predicate import patterns
 from zskip.predicate.arrow.read import from_pyarrow
-from zskip.predicate.arrow.write import to_pyarrow
 from zskip.predicate.columns import Attributes, Columns
 from zskip.predicate.elements import implied_tests
-from zskip.predicate.iceberg import to_iceberg
 from zskip.predicate.opaque import register_function
 from zskip.predicate.sql.catalyst import from_catalyst
 from zskip.predicate.sql.keys import find_key, key_term
@@ -91,7 +89,5 @@ __all__ = [
     "smaller",
     "term_sql",
     "terms_of",
-    "to_iceberg",
-    "to_pyarrow",
     "to_sql",
 ]
