@@ -6,8 +6,9 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from zskip.errors import CorruptFileError, UnsupportedError
 from zskip.index.collect.footer_sketches import FOOTER_SKETCHES
+from zskip.index.collect.footers import EncryptedFooterError, RawFooter, read_footer
 from zskip.index.collect.trust import is_of_zskip
 from zskip.index.store.leaves import read_leaves
 from zskip.records import Field, Ints, Snapshot
@@ -33,7 +35,8 @@ _ENTROPY_CODECS = {"zstd", "gzip", "brotli"}
 _OFTEN = 4
 _THREADS = 8
 _BATCH = 512
-_Parsed = tuple[int, tuple[tuple[str, str], ...], str, str]
+_PROBED_FILES = 64
+_Parsed = tuple[int, tuple[tuple[str, str], ...], str, str, tuple[str, ...]]
 """What `Footer` has, as workers return it."""
 
 
@@ -48,6 +51,8 @@ class Footer:
     """The compression of the first column chunk, lower case; "" for a file without rows."""
     sketches: str = ""
     """Those that zskip has written into it, as `unpack_footer_sketches` reads them."""
+    encrypted: tuple[str, ...] = ()
+    """The top-level columns that are encrypted, or of which parts are."""
 
 
 def read_fields(storage: Storage, first: FileInfo) -> tuple[Field, ...]:
@@ -55,7 +60,7 @@ def read_fields(storage: Storage, first: FileInfo) -> tuple[Field, ...]:
 
     Raises CorruptFileError if that file's footer cannot be read.
     """
-    metadata = _metadata(storage, first.path, first.size)
+    metadata = _read_footer(storage, first.path, first.size).metadata
     schema_json = (metadata.metadata or {}).get(_SPARK_KEY)
     if schema_json is not None:
         return tuple(
@@ -124,15 +129,15 @@ def read_footers(
 
 
 def _footer(parsed: _Parsed) -> Footer:
-    rows, columns, codec, sketches = parsed
-    return Footer(rows=rows, columns=columns, codec=codec, sketches=sketches)
+    rows, columns, codec, sketches, encrypted = parsed
+    return Footer(rows=rows, columns=columns, codec=codec, sketches=sketches, encrypted=encrypted)
 
 
 def _make_parser() -> FileParser:
     parse_footer = _FooterParser()
 
     def parse(stream: BinaryIO, size: int) -> _Parsed:
-        return parse_footer(pq.read_metadata(stream))
+        return parse_footer(read_footer(stream, size))
 
     return parse
 
@@ -141,7 +146,7 @@ def _read_locally(storage: Storage, paths: Sequence[str]) -> Iterator[Footer]:
     remaining, parse_footer = iter(paths), _FooterParser()
 
     def read(path: str) -> Footer:
-        return _footer(parse_footer(_metadata(storage, path)))
+        return _footer(parse_footer(_read_footer(storage, path)))
 
     with ThreadPoolExecutor(_THREADS) as pool:
         while batch := list(islice(remaining, _BATCH)):
@@ -154,7 +159,8 @@ class _FooterParser:
     def __init__(self) -> None:
         self._columns_of: dict[tuple[str, bytes | None, bool], tuple[tuple[str, str], ...]] = {}
 
-    def __call__(self, metadata: pq.FileMetaData) -> _Parsed:
+    def __call__(self, footer: RawFooter) -> _Parsed:
+        metadata = footer.metadata
         schema_text = str(metadata.schema).partition("\n")[2]
         texts = metadata.metadata or {}
         key = schema_text, texts.get(b"ARROW:schema"), b'"variant"' in texts.get(_SPARK_KEY, b"")
@@ -162,12 +168,20 @@ class _FooterParser:
             self._columns_of[key] = _columns(metadata.schema, has_variants=key[2])
         # Other writers may copy the keys of a file, but not its rows.
         sketches = texts.get(FOOTER_SKETCHES, b"") if is_of_zskip(metadata.created_by) else b""
-        return metadata.num_rows, self._columns_of[key], _codec(metadata), sketches.decode(errors="replace")
+        encrypted = _names_of(metadata.schema, footer.encrypted) if footer.encrypted else ()
+        return metadata.num_rows, self._columns_of[key], _codec(footer), sketches.decode(errors="replace"), encrypted
 
 
-def _codec(metadata: pq.FileMetaData) -> str:
-    groups = metadata.num_row_groups and metadata.num_columns
-    return metadata.row_group(0).column(0).compression.lower() if groups else ""
+def _names_of(schema: pq.ParquetSchema, leaves: Collection[int]) -> tuple[str, ...]:
+    """The top-level columns of some leaves."""
+    columns, column_of = read_leaves(schema).columns, read_leaves(schema).column_of
+    return tuple(dict.fromkeys(columns[column_of[leaf]].path[0] for leaf in sorted(leaves)))
+
+
+def _codec(footer: RawFooter) -> str:
+    metadata = footer.metadata
+    is_known = metadata.num_row_groups and metadata.num_columns and not footer.encrypted
+    return metadata.row_group(0).column(0).compression.lower() if is_known else ""
 
 
 def _columns(schema: pq.ParquetSchema, *, has_variants: bool = False) -> tuple[tuple[str, str], ...]:
@@ -204,10 +218,11 @@ def count_dictionary_values(
     """
     if not len(snapshot):
         return []
-    ends = [_metadata(storage, snapshot.paths[i], int(snapshot.sizes[i])) for i in (0, -1)]
-    if not all(end.num_row_groups and end.num_columns for end in ends):
+    footers = [_read_footer(storage, snapshot.paths[i], int(snapshot.sizes[i])) for i in (0, -1)]
+    ends = [footer.metadata for footer in footers]
+    if not all(end.num_row_groups and end.num_columns for end in ends) or any(f.encrypted for f in footers):
         return []
-    if (codec or _codec(ends[0])) in _ENTROPY_CODECS:
+    if (codec or _codec(footers[0])) in _ENTROPY_CODECS:
         return []
     groups = ends[0].row_group(0), ends[1].row_group(ends[1].num_row_groups - 1)
     dictionaries = []
@@ -215,7 +230,17 @@ def count_dictionary_values(
         first, last = (group.column(i) for group in groups)
         width = _WIDTHS.get(first.physical_type)
         has_dictionary = any(encoding.endswith("_DICTIONARY") for encoding in first.encodings)
-        if width is None or not has_dictionary or first.path_in_schema in without or _are_disjoint(first, last):
+        is_sound = all(
+            part.physical_type == end.schema.column(i).physical_type
+            for part, end in zip((first, last), ends, strict=True)
+        )
+        if (
+            width is None
+            or not is_sound
+            or not has_dictionary
+            or first.path_in_schema in without
+            or _are_disjoint(first, last)
+        ):
             continue
         values = _solve_distinct(first.total_uncompressed_size, first.num_values, width)
         if _OFTEN * values <= first.num_values:
@@ -242,13 +267,18 @@ def _solve_distinct(size: int, count: int, width: int) -> float:
     return high
 
 
-def _metadata(storage: Storage, path: str, size: int | None = None) -> pq.FileMetaData:
+def _read_footer(storage: Storage, path: str, size: int | None = None) -> RawFooter:
     try:
         with storage.open(path, size) as stream:
-            return pq.read_metadata(stream)
+            return read_footer(stream, size)
     except FileNotFoundError as error:
         raise CorruptFileError(
             f'"{storage.uri(path)}" is gone; if another writer has replaced it meanwhile, call again, else restore it'
+        ) from error
+    except EncryptedFooterError as error:
+        raise UnsupportedError(
+            f'the footer of "{storage.uri(path)}" is encrypted, and zskip has no keys; leave the table to Spark, or '
+            "write it with parquet.encryption.plaintext.footer=true, so that zskip can skip its files"
         ) from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptFileError(
@@ -278,14 +308,16 @@ def inspect_footers(
     """Read all footers of a snapshot before a rewrite.
 
     merge: whether the session unifies differing schemas (then Spark decides which match); workers: read footers if
-    there are many. Raises CorruptFileError for an unreadable file, and UnsupportedError if files have different
-    columns, since a rewrite under the first file's schema would lose those of the others.
+    there are many. Raises CorruptFileError for an unreadable file, and UnsupportedError for encrypted columns, which a
+    rewrite would write in the clear, and if files have different columns, since a rewrite under the first file's schema
+    would lose those of the others.
     """
     rows = np.zeros(len(snapshot), np.int64)
     codecs: Counter[str] = Counter()
     first: Footer | None = None
     files = list(zip(snapshot.paths, snapshot.sizes.tolist(), strict=True))
     for i, footer in enumerate(read_footers(storage, files, workers)):
+        _check_not_encrypted(storage, snapshot.paths[i], footer)
         rows[i] = footer.rows
         codecs[footer.codec] += footer.rows
         if first is None:
@@ -294,6 +326,35 @@ def inspect_footers(
             _refuse_mixed(storage, snapshot.paths[0], first, snapshot.paths[i], footer)
     del codecs[""]
     return Inspection(rows=rows, codec=max(codecs, key=lambda codec: codecs[codec], default=""))
+
+
+def read_clear_footers(
+    storage: Storage, snapshot: Snapshot, most: int, workers: Workers | None = None
+) -> tuple[Snapshot, list[Footer]]:
+    """Read the footers of at most so many files, evenly spaced; raises UnsupportedError if one has encrypted columns.
+
+    Returns the files, too.
+    """
+    numbers = np.linspace(0, len(snapshot) - 1, min(len(snapshot), most)).astype(np.int64)
+    some = snapshot.take(numbers)
+    footers = list(read_footers(storage, list(zip(some.paths, some.sizes.tolist(), strict=True)), workers))
+    for path, footer in zip(some.paths, footers, strict=True):
+        _check_not_encrypted(storage, path, footer)
+    return some, footers
+
+
+def check_not_encrypted(storage: Storage, snapshot: Snapshot) -> None:
+    """Raise UnsupportedError if one of some files, evenly spaced, has encrypted columns; others may be damaged."""
+    with suppress(CorruptFileError):
+        read_clear_footers(storage, snapshot, _PROBED_FILES)
+
+
+def _check_not_encrypted(storage: Storage, path: str, footer: Footer) -> None:
+    if footer.encrypted:
+        raise UnsupportedError(
+            f'column "{footer.encrypted[0]}" is encrypted in "{storage.uri(path)}", and zskip would write it in the '
+            "clear; leave rewrites, writes and sketches of this table to Spark, which has its keys"
+        )
 
 
 def _refuse_mixed(storage: Storage, path: str, one: Footer, other_path: str, other: Footer) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zskip.errors import IndexFormatError, InputError, ZskipError, ZskipWarning
-from zskip.formats.schema import read_footers
+from zskip.formats.schema import check_not_encrypted, read_footers
 from zskip.index import (
     CALENDAR_TYPES,
     BoundIndex,
@@ -96,6 +96,8 @@ def refresh_index(
             count=lambda gaps: _count(handle, reader, gaps, strict=counts_all), new_only=new_only, everything=counts_all
         )
     added, dropped = _read_sketches(handle, snapshot, sketches, drop)
+    if added:
+        check_not_encrypted(handle.storage, snapshot)
     try:
         with bar("read footers", "files") as progress_bar:
             index = refresh(

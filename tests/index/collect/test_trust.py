@@ -290,7 +290,8 @@ def bounds(kind: pa.DataType, low: object, high: object, **distrust: bool) -> tu
     pq.write_table(pa.table({"a": pa.array([], kind)}), stream)
     leaves = read_leaves(pq.ParquetFile(stream).schema)
     stats = SimpleNamespace(has_min_max=True, min_raw=low, max_raw=high, has_null_count=True, null_count=0)
-    group = SimpleNamespace(num_rows=2, column=lambda ordinal: SimpleNamespace(statistics=stats))
+    chunk = SimpleNamespace(statistics=stats, physical_type=leaves.indexed[0].physical_type)
+    group = SimpleNamespace(num_rows=2, column=lambda ordinal: chunk)
     trust = {"ordered": True, "decimal_bytes": True, "floats": True, "proleptic": True} | distrust
     lists = read_group_stats(plan_footers(leaves, Trust(**trust), frozenset()), group)
     return lists.lower[0], lists.upper[0]
@@ -318,3 +319,14 @@ def test_bounds_that_cannot_be_are_no_bounds():
     assert bounds(pa.float32(), math.nan, 1.0) == none
     assert bounds(pa.decimal128(4, 0), (10**4).to_bytes(2, "big"), b"\0\0\0\1") == none
     assert bounds(pa.timestamp("ms"), -(2**63), 0) == none
+
+
+def test_a_column_of_another_type_than_its_schema_makes_a_footer_unreadable():
+    table, stream = pa.table({"a": pa.array([1, 2], pa.int64())}), io.BytesIO()
+    pq.write_table(table, stream)
+    data = stream.getvalue()
+    # The metadata of a chunk begins with its type, INT64, and the list of its encodings.
+    changed = data.replace(b"\x1c\x15\x04\x19", b"\x1c\x15\x0c\x19")
+    assert data != changed
+    with pytest.raises(ValueError, match="INT64 in its schema and BYTE_ARRAY"):
+        FooterReader().read(io.BytesIO(changed), len(changed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 
 from zskip.index.collect.trust import Trust, find_special_columns, is_of_zskip, judge
 from zskip.index.store.leaves import Column, Decode, Leaf, Leaves, read_leaves
+from zskip.index.store.thrift import encrypted_columns
 from zskip.types import Encoded, Form
 
 NAN_STATISTICS = b"zskip.nan_statistics"
@@ -26,6 +28,10 @@ _ENCRYPTED_MAGIC = b"PARE"
 _TRAILER_BYTES = 8
 _DAY_1900 = -25_567
 _MICROS_1900 = _DAY_1900 * 86_400_000_000
+
+
+_PlanKey = tuple[Trust, frozenset[str], frozenset[int]]
+"""As `plan_footers` takes them."""
 
 
 class LeafStats(NamedTuple):
@@ -74,6 +80,32 @@ class FooterStats:
         return tuple(leaf for leaf in leaves if leaf.nulls >= 0 or leaf.lower is not None)
 
 
+class EncryptedFooterError(ValueError):
+    """A footer that says nothing without its key."""
+
+
+class RawFooter(NamedTuple):
+    """A file's footer."""
+
+    content: bytes
+    """The Thrift `FileMetaData`, and its signature where columns are encrypted."""
+    metadata: pq.FileMetaData
+    encrypted: frozenset[int]
+    """The positions of encrypted leaf columns: pyarrow ends the process that asks for the metadata of their chunks."""
+
+
+def read_footer(stream: BinaryIO, size: int | None = None) -> RawFooter:
+    """Read a file's footer; size: of the file in bytes, None to ask the stream.
+
+    Raises EncryptedFooterError, and ValueError, OSError or a pyarrow error if the file is not a readable Parquet file.
+    """
+    footer, tail = _read_tail(stream, stream.seek(0, os.SEEK_END) if size is None else size)
+    metadata = _Footer(pa.BufferReader(tail)).metadata
+    # Where columns are encrypted, a signature follows the metadata.
+    is_signed = metadata.serialized_size < len(footer)
+    return RawFooter(footer, metadata, encrypted_columns(footer) if is_signed else frozenset())
+
+
 class FooterReader:
     """Reads the footers of files and caches the plans for their schemas; safe to share between threads.
 
@@ -88,19 +120,18 @@ class FooterReader:
 
     def __init__(self, *, with_ids: bool = False) -> None:
         self._with_ids = with_ids
-        self._cached: list[tuple[pq.ParquetSchema, Leaves, dict[tuple[Trust, frozenset[str]], Plan]]] = []
+        self._cached: list[tuple[pq.ParquetSchema, Leaves, dict[_PlanKey, Plan]]] = []
 
     def read(self, stream: BinaryIO, size: int, *, row_groups: bool = False) -> FooterStats:
         """Read the footer of a file of `size` bytes; row_groups: also return the statistics of each row group.
 
         Raises ValueError, OSError or a pyarrow error if the file is not a readable Parquet file.
         """
-        footer, tail = _read_tail(stream, size)
-        metadata = _Footer(pa.BufferReader(tail)).metadata
+        footer, metadata, encrypted = read_footer(stream, size)
         keys = metadata.metadata
         trust = judge(footer, metadata.num_columns, metadata.created_by, keys)
         collated, defaults = find_special_columns(keys)
-        plan = self._plan(metadata.schema, trust, collated)
+        plan = self._plan(metadata.schema, trust, collated, encrypted)
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
         rows = [group.num_rows for group in groups]
         if sum(rows) != metadata.num_rows:
@@ -122,15 +153,17 @@ class FooterReader:
             row_group_stats,
         )
 
-    def _plan(self, schema: pq.ParquetSchema, trust: Trust, collated: frozenset[str]) -> Plan:
+    def _plan(
+        self, schema: pq.ParquetSchema, trust: Trust, collated: frozenset[str], encrypted: frozenset[int]
+    ) -> Plan:
         cached = next((x for x in self._cached if x[0].equals(schema)), None)
         if cached is None:
             cached = (schema, read_leaves(schema, with_ids=self._with_ids), {})
             self._cached = [cached, *self._cached[:15]]
         _, leaves, plans = cached
-        plan = plans.get((trust, collated))
+        plan = plans.get((trust, collated, encrypted))
         if plan is None:
-            plan = plans[trust, collated] = plan_footers(leaves, trust, collated)
+            plan = plans[trust, collated, encrypted] = plan_footers(leaves, trust, collated, encrypted)
         return plan
 
 
@@ -146,6 +179,7 @@ class Step(NamedTuple):
     """How one leaf's statistics are read."""
 
     ordinal: int
+    physical_type: str
     column: int
     """Position in `Plan.columns`."""
     required: bool
@@ -170,13 +204,20 @@ class Plan:
     """The columns of the steps."""
 
 
-def plan_footers(leaves: Leaves, trust: Trust, collated: frozenset[str]) -> Plan:
-    """Plan how to read footers; collated: top-level columns that are not ordered by their bytes."""
+def plan_footers(
+    leaves: Leaves, trust: Trust, collated: frozenset[str], encrypted: frozenset[int] = frozenset()
+) -> Plan:
+    """Plan how to read footers.
+
+    collated: top-level columns that are not ordered by their bytes; encrypted: positions of leaf columns of which
+    nothing may be indexed.
+    """
     columns = leaves.columns
     shifted = set() if trust.utc_int96 else {leaf.column for leaf in leaves.indexed if leaf.int96}
-    if collated or shifted:
+    hidden = shifted | {leaves.column_of[ordinal] for ordinal in encrypted}
+    if collated or hidden:
         columns = tuple(
-            c._replace(type=None) if c.path[0] in collated or i in shifted else c for i, c in enumerate(columns)
+            c._replace(type=None) if c.path[0] in collated or i in hidden else c for i, c in enumerate(columns)
         )
     steps = tuple(_step(leaf, trust) for leaf in leaves.indexed if columns[leaf.column].type is not None)
     return Plan(columns=columns, steps=steps, leaves=tuple(step.column for step in steps))
@@ -189,6 +230,7 @@ def _step(leaf: Leaf, trust: Trust) -> Step:
     first = _DAY_1900 if leaf.type.name == "date" else _MICROS_1900
     return Step(
         ordinal=leaf.ordinal,
+        physical_type=leaf.physical_type,
         column=leaf.column,
         required=leaf.required,
         trusted=not (is_unordered or is_wrong),
@@ -205,7 +247,7 @@ def _read_tail(stream: BinaryIO, size: int) -> tuple[bytes, bytes]:
         raise ValueError("it is too short to be a Parquet file")
     tail = _read_range(stream, max(0, size - _TAIL_BYTES), size)
     if tail[-4:] == _ENCRYPTED_MAGIC:
-        raise ValueError("its footer is encrypted")
+        raise EncryptedFooterError("its footer is encrypted")
     if tail[-4:] != _MAGIC:
         raise ValueError("it does not end as a Parquet file does")
     length = int.from_bytes(tail[-8:-4], "little")
@@ -234,8 +276,12 @@ def read_group_stats(plan: Plan, group: Any) -> LeafLists:
     column, rows = group.column, group.num_rows
     lists = LeafLists(plan.leaves, [], [], [], [])
     add_nulls, add_lower, add_upper, add_nans = (values.append for values in lists[1:])
-    for ordinal, _, required, trusted, decode, least, cut, tells_nan in plan.steps:
-        stats = column(ordinal).statistics
+    for ordinal, physical_type, _, required, trusted, decode, least, cut, tells_nan in plan.steps:
+        chunk = column(ordinal)
+        # pyarrow ends the process that asks for statistics of another type.
+        if chunk.physical_type != physical_type:
+            raise ValueError(f"a column is of type {physical_type} in its schema and {chunk.physical_type} beside")
+        stats = chunk.statistics
         nulls = -1
         if required or not rows:
             nulls = 0

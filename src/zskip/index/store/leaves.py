@@ -118,6 +118,7 @@ class Leaf:
 
     ordinal: int
     """Its position among the leaves of the Parquet schema."""
+    physical_type: str
     column: int
     """Its position in `Leaves.columns`."""
     type: DataType
@@ -139,6 +140,8 @@ class Leaves:
 
     columns: tuple[Column, ...]
     indexed: tuple[Leaf, ...]
+    column_of: tuple[int, ...]
+    """The position in `columns` of each leaf of the schema."""
 
 
 def read_leaves(schema: pq.ParquetSchema, *, with_ids: bool = False) -> Leaves:
@@ -148,7 +151,8 @@ def read_leaves(schema: pq.ParquetSchema, *, with_ids: bool = False) -> Leaves:
     """
     columns: dict[tuple[str, ...], str | None] = {}
     leaves: list[Leaf] = []
-    for ordinal, (path, repeated) in enumerate(_paths(schema)):
+    paths = _paths(schema)
+    for ordinal, (path, repeated) in enumerate(paths):
         leaf = schema.column(ordinal)
         type_and_decode = None if repeated else _spark_type(leaf)
         if path in columns:
@@ -159,7 +163,12 @@ def read_leaves(schema: pq.ParquetSchema, *, with_ids: bool = False) -> Leaves:
             leaves.append(_leaf(ordinal, len(columns) - 1, leaf, *type_and_decode))
     ids = dict(_field_ids(schema.to_arrow_schema(), ())) if with_ids else {}
     column_list = tuple(Column(path, name, ids.get(path)) for path, name in columns.items())
-    return Leaves(columns=column_list, indexed=tuple(x for x in leaves if column_list[x.column].type is not None))
+    numbers = {path: number for number, path in enumerate(columns)}
+    return Leaves(
+        columns=column_list,
+        indexed=tuple(x for x in leaves if column_list[x.column].type is not None),
+        column_of=tuple(numbers[path] for path, _ in paths),
+    )
 
 
 def _field_ids(fields: Iterable[pa.Field], parents: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -178,6 +187,7 @@ def _leaf(ordinal: int, column: int, leaf: Any, name: str, decode: Decode | None
     unsigned = json.loads(leaf.logical_type.to_json()).get("isSigned") is False
     return Leaf(
         ordinal=ordinal,
+        physical_type=leaf.physical_type,
         column=column,
         type=data_type,
         decode=decode,

@@ -5,11 +5,11 @@ Parsing a footer of hundreds of row groups takes longer than reading a row group
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 _TRAILER_BYTES = 8
-_ROW_GROUPS = 4
-"""The number of the field in `FileMetaData`."""
+_ROW_GROUPS, _COLUMNS, _CRYPTO_METADATA = 4, 1, 8
+"""The numbers of fields in `FileMetaData`, `RowGroup` and `ColumnChunk`."""
 _STRUCT = 12
 _SHORT_LIST = 15
 """The size marker of longer lists, whose length follows the first byte."""
@@ -35,21 +35,48 @@ def row_group_offsets(footer: bytes) -> tuple[int, ...]:
 
     Raises ValueError or IndexError if it is not a footer.
     """
-    at, field = 0, 0
-    while footer[at]:
-        kind, step = footer[at] & 0xF, footer[at] >> 4
+    return tuple(_element_offsets(footer, _field_offset(footer, 0, _ROW_GROUPS)))
+
+
+def encrypted_columns(footer: bytes) -> frozenset[int]:
+    """The positions of the leaf columns that are encrypted in some row group; raises as `row_group_offsets`."""
+    groups = row_group_offsets(footer)[:-1]
+    chunks = (_element_offsets(footer, _field_offset(footer, group, _COLUMNS))[:-1] for group in groups)
+    return frozenset(
+        column
+        for offsets in chunks
+        for column, chunk in enumerate(offsets)
+        if any(field == _CRYPTO_METADATA for field, _ in _fields(footer, chunk))
+    )
+
+
+def _fields(data: bytes, at: int) -> Iterator[tuple[int, int]]:
+    """The number of each field of a struct, and the offset of its value."""
+    field = 0
+    while data[at]:
+        kind, step = data[at] & 0xF, data[at] >> 4
         at += 1
         if not step:
             raise ValueError("its fields are not in their order")
         field += step
-        if field == _ROW_GROUPS:
-            count, _, at = _decode_list_head(footer, at)
-            offsets = [at]
-            for _ in range(count):
-                offsets.append(_skip_value(footer, offsets[-1], _STRUCT))
-            return tuple(offsets)
-        at = _skip_value(footer, at, kind)
-    raise ValueError("it has no row groups")
+        yield field, at
+        at = _skip_value(data, at, kind)
+
+
+def _field_offset(data: bytes, at: int, number: int) -> int:
+    for field, offset in _fields(data, at):
+        if field == number:
+            return offset
+    raise ValueError("it has no row groups" if number == _ROW_GROUPS else "a row group has no columns")
+
+
+def _element_offsets(data: bytes, at: int) -> list[int]:
+    """The offset of each struct in a list, and that of the list's end."""
+    count, _, at = _decode_list_head(data, at)
+    offsets = [at]
+    for _ in range(count):
+        offsets.append(_skip_value(data, offsets[-1], _STRUCT))
+    return offsets
 
 
 def select_row_groups(footer: bytes, offsets: Sequence[int], first: int, last: int) -> bytes:

@@ -19,7 +19,7 @@ from zskip.advisor.maintenance.planner import kept_share
 from zskip.errors import ColumnError, InputError
 from zskip.formats import BatchId
 from zskip.formats.compression import Compression
-from zskip.formats.schema import read_footers
+from zskip.formats.schema import read_clear_footers
 from zskip.index import BoundIndex
 from zskip.layout.curves import curve_traits
 from zskip.layout.layout import Layout
@@ -218,11 +218,7 @@ def _plan(handle: Handle, snapshot: Snapshot, request: OptimizeRequest | None) -
     fields = () if request is None else _fields(handle, snapshot, request.by)
     if not len(snapshot):
         return plan_new_rows(snapshot, fields, request)
-    numbers = np.linspace(0, len(snapshot) - 1, min(len(snapshot), _MOST_FOOTERS)).astype(np.int64)
-    some = snapshot.take(numbers)
-    footers = list(
-        read_footers(handle.storage, list(zip(some.paths, some.sizes.tolist(), strict=True)), handle.workers)
-    )
+    some, footers = read_clear_footers(handle.storage, snapshot, _MOST_FOOTERS, handle.workers)
     rows = np.array([footer.rows for footer in footers], np.int64)
     codecs = [footer.codec for footer in footers if footer.codec]
     compression = Compression(codec=max(set(codecs), key=codecs.count, default="zstd"))

@@ -18,7 +18,7 @@ import numpy as np
 from zskip.errors import ColumnError, InputError, ZskipError
 from zskip.formats import CREATIONS, IcebergFormat
 from zskip.formats.iceberg.catalog import TableDefinition
-from zskip.formats.schema import fields_from_json
+from zskip.formats.schema import check_not_encrypted, fields_from_json
 from zskip.records import Snapshot, WriteResult
 from zskip.spark.forms import quote_identifier
 from zskip.spark.schema import read_struct
@@ -282,6 +282,7 @@ def _overwrite(
     timer = StepTimer()
     with timer.step("check"):
         check_index_version(handle)
+        check_not_encrypted(handle.storage, handle.format.snapshot())
         if handle.format.is_plain and handle.catalog_table is None:
             columns = _new_columns(spark, df, partition_by)
             frame, plan = columns.frame, _plan(spark, handle.storage.root, columns, request)
