@@ -201,7 +201,7 @@ def wide_table(snapshot: Snapshot) -> pa.Table:
 def by_spark(path: Path, wide: Path, snapshot: Snapshot, names: list[str], ten: Any) -> dict[str, Any]:
     """The same by Spark SQL over the entries and over the wide file; three runs, of which the first warms the JVM."""
     spark = common.session(spark__sql__debug__maxToStringFields="10", spark__sql__codegen__maxFields="100")
-    long = [str(file) for file in (path / INDEX_DIR).glob("*-entries.parquet")]
+    long = [str(file) for file in (path / INDEX_DIR).glob("*-entries.zskip")]
     places = {field.name: i for i, field in enumerate(snapshot.fields)}
     numbers = ", ".join(str(places[name]) for name in names)
     listed = ", ".join(map(str, ten.tolist()))

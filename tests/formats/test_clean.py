@@ -164,7 +164,7 @@ def test_garbage_of_the_index(table: Path, tmp_path: Path, apart: bool) -> None:
     opened = zskip.open(str(table), index_path=str(home) if apart else None)
     opened.index()
     index = home / "_zskip" / "index"
-    names = {f"segment-{'0' * 32}-files.parquet", ".manifest.0.tmp", f"sketch-{'0' * 32}.parquet"}
+    names = {f"segment-{'0' * 32}-files.zskip", ".manifest.0.tmp", f"sketch-{'0' * 32}.zskip"}
     for name in names:
         (index / name).write_bytes(b"12")
     (home / "_zskip" / "log").mkdir(exist_ok=True)
@@ -191,7 +191,7 @@ def test_an_index_of_another_version_is_not_garbage(table: Path) -> None:
     assert zskip.open(str(table)).clean(delete=True).leftovers == (), "what is damaged is mended by a refresh"
     from zskip.index.store.manifest import zlib
 
-    body = kept[kept.index(b", ") + 2 :].replace(b'"format":1', b'"format":9')
+    body = kept[kept.index(b", ") + 2 :].replace(b'"format":2', b'"format":9')
     manifest.write_bytes(b'{"crc": "%08x", %s' % (zlib.crc32(body), body))
     with pytest.raises(IndexFormatError, match="9"):
         zskip.open(str(table)).clean(delete=True)

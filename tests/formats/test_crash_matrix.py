@@ -15,7 +15,9 @@ from crashes import Dying
 
 from zskip.errors import ConflictError, IndexFormatError, StorageError
 from zskip.formats import ParquetFormat, StagedFile
+from zskip.formats.base import STAGED
 from zskip.formats.hive import is_hidden
+from zskip.formats.parquet.log import REPLACED
 from zskip.storage import FileInfo, LocalStorage
 
 DIRECTORIES = ("", "day=1", "day=2/region=a%3Db")
@@ -58,7 +60,7 @@ def rewrite(table: ParquetFormat, path: Path, name: str = "new") -> int:
     added = []
     for number, partition in enumerate(base.partitions):
         old_files = [path / p for p, of in zip(base.paths, base.partition_of, strict=True) if of == number]
-        staged = f"{staging}/{name}-{number}.parquet"
+        staged = f"{staging}/{name}-{number}.parquet{STAGED}"
         pq.write_table(pa.table({"id": rows(old_files)[::-1]}), path / staged)
         added.append(StagedFile(path=staged, directory=partition.directory, size=(path / staged).stat().st_size))
     return table.replace(base, np.ones(len(base), bool), added)
@@ -135,10 +137,10 @@ def test_a_rename_cut_short_between_link_and_unlink(tmp_path: Path) -> None:
     expected = rows(visible(tmp_path))
     first = next(s for s in range(1, 200) if committed_at(tmp_path.parent / f"{tmp_path.name}-{s}", s))
     assert dies(lambda: rewrite(ParquetFormat(Dying(str(tmp_path), first, True)), tmp_path))
-    (staged,) = (tmp_path / "_zskip" / "staging").rglob("new-0.parquet")
+    (staged,) = (tmp_path / "_zskip" / "staging").rglob(f"new-0.parquet{STAGED}")
     os.link(staged, tmp_path / "new-0.parquet")
     (tmp_path / "_zskip" / "trash" / f"{1:020d}").mkdir(parents=True)
-    os.link(tmp_path / "old-0.parquet", tmp_path / "_zskip" / "trash" / f"{1:020d}" / "old-0.parquet")
+    os.link(tmp_path / "old-0.parquet", tmp_path / "_zskip" / "trash" / f"{1:020d}" / f"old-0.parquet{REPLACED}")
     check(tmp_path, expected, {"new"})
 
 
@@ -190,11 +192,11 @@ def test_a_lost_staged_file_is_said_before_anything_is_deleted(tmp_path: Path) -
     expected = rows(visible(tmp_path))
     first = next(s for s in range(1, 200) if committed_at(tmp_path.parent / f"{tmp_path.name}-{s}", s))
     assert dies(lambda: rewrite(ParquetFormat(Dying(str(tmp_path), first, True)), tmp_path))
-    (staged,) = (tmp_path / "_zskip" / "staging").rglob("new-0.parquet")
+    (staged,) = (tmp_path / "_zskip" / "staging").rglob(f"new-0.parquet{STAGED}")
     staged.unlink()
     with pytest.raises(StorageError, match="safe in"):
         ParquetFormat(LocalStorage(str(tmp_path))).snapshot()
-    kept = [*visible(tmp_path), *(tmp_path / "_zskip" / "trash").rglob("*.parquet")]
+    kept = [*visible(tmp_path), *(tmp_path / "_zskip" / "trash").rglob(f"*.parquet{REPLACED}")]
     assert rows(kept) == expected
 
 

@@ -64,7 +64,7 @@ HOW: dict[str, Callable[[Path], object]] = {
     "missing": Path.unlink,
     "not ours": lambda file: file.write_bytes(b"\x80\x04cos\nsystem\n(S'id'\ntR."),
 }
-PARTS = {"files": "segment-*-files.parquet", "entries": "segment-*-entries.parquet", "sketch": "sketch-*.parquet"}
+PARTS = {"files": "segment-*-files.zskip", "entries": "segment-*-entries.zskip", "sketch": "sketch-*.zskip"}
 DAMAGES: dict[str, Callable[[Path], object]] = {
     **{
         f"{part} {name}": lambda path, pattern=pattern, how=how: [how(file) for file in each(path, pattern)]
@@ -116,7 +116,7 @@ def test_damage_costs_one_warning_and_is_repaired(path: Path, damage: str) -> No
 
 def test_an_index_of_a_newer_version_is_left_alone(path: Path) -> None:
     manifest = newest(path)
-    manifest.write_bytes(manifests.with_format(manifest.read_bytes(), 2))
+    manifest.write_bytes(manifests.with_format(manifest.read_bytes(), 3))
     before = sorted(file.name for file in (path / INDEX_DIR).iterdir())
     kept, caught = asked(path)
     assert len(kept) == 6

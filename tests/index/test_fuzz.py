@@ -194,7 +194,7 @@ def resealed(files: dict[str, bytes]) -> dict[str, bytes]:
     content = manifests.body(files[name])
     for record in content["sketches"]:
         for segment in record["segments"]:
-            data = files.get(f"{segment[0]}.parquet", b"")
+            data = files.get(f"{segment[0]}.zskip", b"")
             segment[2:] = [len(data), zlib.crc32(data)]
     return {**files, name: manifests.forged(content)}
 
@@ -356,7 +356,7 @@ def test_a_table_answers_without_the_index_and_warns_once(how: str, tmp_path: Pa
     table.index()
     [manifest] = (tmp_path / INDEX_DIR).glob("manifest-*")
     if how == "newer":
-        manifest.write_bytes(manifests.with_format(manifest.read_bytes(), 2))
+        manifest.write_bytes(manifests.with_format(manifest.read_bytes(), 3))
     else:
         manifest.unlink()
         manifest.mkdir()
@@ -366,7 +366,7 @@ def test_a_table_answers_without_the_index_and_warns_once(how: str, tmp_path: Pa
     assert [w.category for w in caught] == [ZskipWarning]
     if how == "newer":
         assert "update zskip" in str(caught[0].message)
-        with pytest.raises(IndexFormatError, match="format 2"):
+        with pytest.raises(IndexFormatError, match="format 3"):
             table.index()
         return
     with warnings.catch_warnings():

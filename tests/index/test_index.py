@@ -415,10 +415,10 @@ def test_another_version_is_left_alone(storage, snap, tmp_path, indexed):
     indexed(storage, FIELDS)
     [name] = [n for n in index_files(tmp_path) if n.startswith("manifest")]
     path = tmp_path / INDEX_DIR / name
-    path.write_bytes(manifests.with_format(path.read_bytes(), 2))
+    path.write_bytes(manifests.with_format(path.read_bytes(), 3))
     before = index_files(tmp_path)
     for call in (lambda: Index.load(storage), lambda: refresh(storage, snap(storage, FIELDS), full=True)):
-        with pytest.raises(IndexFormatError, match="format 2"):
+        with pytest.raises(IndexFormatError, match="format 3"):
             call()
     assert index_files(tmp_path) == before
 

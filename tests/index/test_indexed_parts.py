@@ -48,7 +48,7 @@ def test_each_column_has_a_row(path):
     assert "have no order" in parts["l"].reason
     assert parts["l"].bytes == parts["p"].bytes == 0
     assert 0 < parts["s.x"].bytes < parts["a"].bytes < info.bytes
-    entries = sum(file.stat().st_size for file in (path / INDEX_DIR).glob("*-entries.parquet"))
+    entries = sum(file.stat().st_size for file in (path / INDEX_DIR).glob("*-entries.zskip"))
     assert abs(sum(part.bytes for part in parts.values()) - entries) < len(parts)
 
 

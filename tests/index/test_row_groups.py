@@ -381,7 +381,7 @@ def test_many_refreshes_leave_few_files_and_old_versions_whole(
 ) -> None:
     """Versions that follow each other fast do not wait for hours, and segments that no version names yet are kept."""
     monkeypatch.setattr(store, "_KEEP_MANIFESTS", 5)
-    unpublished = tmp_path / INDEX_DIR / "segment-unpublished-files.parquet"
+    unpublished = tmp_path / INDEX_DIR / "segment-unpublished-files.zskip"
     counts = []
     for i in range(24):
         write(tmp_path / f"{i:02}.parquet", i)
@@ -398,7 +398,7 @@ def test_many_refreshes_leave_few_files_and_old_versions_whole(
     for version in kept:
         manifest = Manifest.from_bytes(storage.read(manifest_path(version)), str(version))
         assert all(
-            (tmp_path / INDEX_DIR / f"{segment.name}-{part}.parquet").exists()
+            (tmp_path / INDEX_DIR / f"{segment.name}-{part}.zskip").exists()
             for segment in manifest.segments
             for part in ("files", "entries")
         )
@@ -465,7 +465,7 @@ def test_a_damaged_segment_is_left_out_and_mended(events: Path, kind: str, how: 
     opened(events).index(granularity="row_group")
     _, parts = segments_of(events)
     assert parts is not None
-    path = events / INDEX_DIR / f"{parts[0]}-{kind}.parquet"
+    path = events / INDEX_DIR / f"{parts[0]}-{kind}.zskip"
     data = path.read_bytes()
     if how == "flip":
         path.write_bytes(bytes(byte ^ 255 if at % 50 == 0 else byte for at, byte in enumerate(data)))
@@ -487,7 +487,7 @@ def test_a_damaged_segment_is_left_out_and_mended(events: Path, kind: str, how: 
 def test_damaged_segments_of_files_leave_row_groups_unknown(events: Path) -> None:
     opened(events).index(granularity="row_group")
     whole, parts = segments_of(events)
-    (events / INDEX_DIR / f"{whole[0]}-files.parquet").unlink()
+    (events / INDEX_DIR / f"{whole[0]}-files.zskip").unlink()
     with pytest.warns(ZskipWarning):
         assert groups_of(events, "id = 5") == dict.fromkeys(["0.parquet", "1.parquet", "2.parquet"])
     opened(events).index()

@@ -10,6 +10,7 @@ from crashes import Dying
 from format_tables import content, count_commits, opened_in, with_ids
 
 from zskip.formats import BatchId, StagedFile, TableFormat
+from zskip.formats.base import STAGED
 
 NEW = content(24, 60)
 INFO = {"operation": "append", "by": ["id"]}
@@ -19,7 +20,7 @@ def stage(form: TableFormat, root: Path, rows: pa.Table = NEW, parts: int = 2, n
     staging, size = form.stage(), -(-len(rows) // parts)
     added = []
     for i in range(parts):
-        path = f"{staging}/{name}-{i}.parquet"
+        path = f"{staging}/{name}-{i}.parquet{STAGED}"
         pq.write_table(with_ids(rows.slice(i * size, size)), root / path)
         added.append(StagedFile(path=path, directory="", size=(root / path).stat().st_size))
     return added

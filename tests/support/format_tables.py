@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from crashes import Countdown, Dying
 
 from zskip.formats import IcebergFormat, StagedFile, TableFormat, open_format
+from zskip.formats.base import STAGED
 from zskip.formats.hive import is_hidden
 from zskip.formats.iceberg.catalog import load_configured_catalog
 from zskip.records import Snapshot
@@ -245,7 +246,7 @@ def stage_all(form: TableFormat, base: Snapshot, name: str, only: Sequence[int] 
         if only is not None and number not in only:
             continue
         rows = pa.concat_tables([_plain(pq.ParquetFile(f).read()) for f in found], promote_options="permissive")
-        staged = f"{staging}/{name}-{number}.parquet"
+        staged = f"{staging}/{name}-{number}.parquet{STAGED}"
         pq.write_table(rows.take(pa.array(range(len(rows) - 1, -1, -1))), root / staged)
         added.append(StagedFile(path=staged, directory=partition.directory, size=(root / staged).stat().st_size))
     return added

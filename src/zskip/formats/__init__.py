@@ -9,4 +9,4 @@ from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.leftovers import find_leftovers, find_unpublished, measure_leftover
 from zskip.formats.parquet import ParquetFormat, log
 from zskip.formats.reader import MetadataReader
-from zskip.formats.staging import list_data_files
+from zskip.formats.staging import list_data_files, rename_as_staged

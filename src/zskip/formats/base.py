@@ -12,6 +12,8 @@ HOME = "_zskip"
 """The directory for zskip's own files in a table, except in formats that have a place of their own for metadata."""
 OPERATIONS = f"{HOME}/operations"
 """Records of zskip's operations on a table."""
+STAGED = ".staged"
+"""The ending of a data file until its commit: programs that read every `*.parquet` below a directory pass it over."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +26,11 @@ class StagedFile:
     """The directory of its Hive partition, relative to the table."""
     size: int
     """Bytes."""
+
+    @property
+    def name(self) -> str:
+        """The name of the file once it is committed."""
+        return self.path.rpartition("/")[2].removesuffix(STAGED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

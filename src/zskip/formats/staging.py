@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from zskip.formats import claims
-from zskip.formats.base import HOME
+from zskip.formats.base import HOME, STAGED
 from zskip.formats.hive import is_hidden
 from zskip.storage import FileInfo, Storage
 
@@ -50,6 +50,16 @@ def move_all(storage: Storage, moves: Iterable[tuple[str, str]]) -> None:
     """
     with movers(storage) as pool:
         list(pool.map(lambda move: storage.rename(*move), moves))
+
+
+def rename_as_staged(storage: Storage, staging: str) -> None:
+    """Give data files that Spark's own writer has named the ending of staged files.
+
+    Object stores are left out, since a rename is a copy there.
+    """
+    if storage.kind != "objects":
+        paths = [file.path for file in list_data_files(storage, staging)]
+        move_all(storage, [(path, f"{path}{STAGED}") for path in paths])
 
 
 def list_data_files(storage: Storage, staging: str) -> list[FileInfo]:

@@ -29,7 +29,7 @@ from zskip.index.store.manifest import (
     next_version,
     sound_manifest,
 )
-from zskip.index.store.segment import INDEX_DIR, Segment, SegmentReader
+from zskip.index.store.segment import ENDING, INDEX_DIR, Segment, SegmentReader
 from zskip.index.store.sketches import BoundSketches, BuildSketches, SketchChange, apply_changes, update_sketches
 from zskip.predicate import Columns
 from zskip.records import Bools, Snapshot
@@ -42,6 +42,8 @@ _LOG = logging.getLogger("zskip.index")
 _KEEP_HOURS = 6
 _KEEP_MANIFESTS = 64
 _ATTEMPTS = 100
+_FORMER_ENDING = ".parquet"
+"""The ending of segments in format 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -357,7 +359,9 @@ def find_garbage(storage: Storage, unpublished: Collection[str] = ()) -> list[tu
     for info in listing:
         name = info.path.rpartition("/")[2]
         segment = _segment_of(name)
-        if segment in outdated or (
+        if segment is not None and name.endswith(_FORMER_ENDING):
+            result.append((f"{INDEX_DIR}/{name}", "of an older format of the index"))
+        elif segment in outdated or (
             info.mtime_ms < newest_ms and (name.startswith(".") or segment not in {None, *live})
         ):
             reason = "half written" if segment is None else "named by no version of the index"
@@ -369,7 +373,7 @@ def _segment_of(name: str) -> str | None:
     """The name of the segment that a file is of."""
     if name.startswith("segment-"):
         return name.rsplit("-", 1)[0]
-    return name.removesuffix(".parquet") if name.startswith("sketch-") else None
+    return name.removesuffix(ENDING) if name.startswith("sketch-") else None
 
 
 def _segment_names(storage: Storage, info: FileInfo) -> set[str]:

@@ -23,7 +23,9 @@ import tiers
 
 from zskip.errors import StorageError
 from zskip.formats import ParquetFormat, StagedFile
+from zskip.formats.base import STAGED
 from zskip.formats.hive import is_hidden
+from zskip.formats.parquet.log import REPLACED
 from zskip.storage import FileInfo, Kind, LocalStorage, Storage
 
 FLAT = ("",)
@@ -175,7 +177,7 @@ def rewrite(storage: Storage, path: Path, name: str = "new") -> None:
         rows = rows.take(np.random.default_rng(0).permutation(len(rows)))
         half = len(rows) // 2
         for i, part in enumerate((rows.slice(0, half), rows.slice(half))):
-            staged = f"{staging}/{name}-{number}-{i}.parquet"
+            staged = f"{staging}/{name}-{number}-{i}.parquet{STAGED}"
             pq.write_table(part, path / staged)
             added.append(StagedFile(path=staged, directory=partition.directory, size=(path / staged).stat().st_size))
     table.replace(base, np.ones(len(base), bool), added)
@@ -197,6 +199,7 @@ def rows_of(files: set[Path]) -> Counter[tuple[Any, ...]]:
 
 def check_whole(path: Path, old: set[Path], expected: Counter[tuple[Any, ...]]) -> bool:
     """One call of zskip gives one version whole, and so do all readers after it; whether that is the new version."""
+    assert not list((path / "_zskip").rglob("*.parquet")), "who reads **/*.parquet reads their rows"
     snapshot = ParquetFormat(local(path)).snapshot()
     live = {path / p for p in snapshot.paths}
     assert len(live) == len(snapshot)
@@ -356,11 +359,11 @@ def test_renames_between_link_and_unlink(tmp_path: Path, directories: tuple[str,
     entry = ParquetFormat(local(path)).last_operation()
     assert entry is not None
     for file in old:
-        trash = path / "_zskip" / "trash" / f"{entry[0]:020d}" / file.relative_to(path)
+        trash = path / "_zskip" / "trash" / f"{entry[0]:020d}" / f"{file.relative_to(path)}{REPLACED}"
         trash.parent.mkdir(parents=True, exist_ok=True)
         os.link(file, trash)
-    for staged in (path / "_zskip" / "staging").glob("*/new-*.parquet"):
-        os.link(staged, path / sorted(directories)[int(staged.name.split("-")[1])] / staged.name)
+    for staged in (path / "_zskip" / "staging").glob(f"*/new-*{STAGED}"):
+        os.link(staged, path / sorted(directories)[int(staged.name.split("-")[1])] / staged.stem)
     assert check_whole(path, old, expected)
 
 

@@ -60,7 +60,7 @@ class Reader:
         assert data[17:20] == b'", '
         assert int(data[9:17], 16) == zlib.crc32(data[20:])
         self.manifest = json.loads(data)
-        assert self.manifest["format"] == 1
+        assert self.manifest["format"] == 2
         assert self.manifest["table"] is None
         self.owner: dict[str, tuple[int, int]] = {}
         self.rows: dict[str, int] = {}
@@ -77,7 +77,7 @@ class Reader:
 
     def listed(self, segment: dict[str, Any]) -> list[dict[str, Any]]:
         assert re.fullmatch(r"segment-[0-9a-f]{32}", segment["name"])
-        listing = pq.read_table(pa.BufferReader(self.checked(f"{segment['name']}-files.parquet", segment["listing"])))
+        listing = pq.read_table(pa.BufferReader(self.checked(f"{segment['name']}-files.zskip", segment["listing"])))
         assert listing.num_rows == segment["files"]
         files: list[dict[str, Any]] = listing.to_pylist()
         return files
@@ -140,7 +140,7 @@ class Reader:
         start, end = segment["starts"][column : column + 2]
         if start == end:
             return []
-        name = f"{segment['name']}-entries.parquet"
+        name = f"{segment['name']}-entries.zskip"
         first, last = start // 16384, (end - 1) // 16384
         image = bytearray(segment["footer"][0] + segment["footer"][1])
         for block in [*segment["blocks"][first : last + 1], segment["footer"]]:

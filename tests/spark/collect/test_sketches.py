@@ -202,7 +202,7 @@ def test_damaged_states_keep_their_files(spark: SparkSession, tmp_path: Path) ->
     table = zskip.table(spark, str(path))
     table.index(sketches=["bloom:key"])
     assert len(table.files("key = -1")) == 0 or len(table.files("key = 77")) <= 2
-    (file,) = (path / "_zskip" / "index").glob("sketch-*.parquet")
+    (file,) = (path / "_zskip" / "index").glob("sketch-*.zskip")
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 0xFF
     file.write_bytes(data)

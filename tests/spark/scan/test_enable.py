@@ -223,7 +223,7 @@ def test_a_damaged_index_costs_a_warning(spark: SparkSession, tmp_path: Path) ->
     assert [str(w.message) for w in said if "is not used" in str(w.message)] != []
     zskip.table(spark, str(path)).index()
     same(spark, lambda: spark.read.parquet(str(path)).where("id < 100"), [(1, 24)])
-    for entries in (path / "_zskip" / "index").glob("*-entries.parquet"):
+    for entries in (path / "_zskip" / "index").glob("*-entries.zskip"):
         entries.write_bytes(b"nothing")
     os.utime(path / "_zskip" / "index", (7, 7))
     with warnings.catch_warnings():

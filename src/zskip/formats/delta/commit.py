@@ -70,13 +70,12 @@ def describe_files(
     statistics = file_statistics(index, columns_with_statistics(old.fields, configuration, by), stored or {})
     new_files = []
     for file, count, text in zip(files, index.rows.tolist(), statistics, strict=True):
-        name = file.path.rpartition("/")[2]
         new_files.append(
             NewFile(
                 staged=file,
                 # Delta takes partition values from the log alone, and VACUUM of Delta on Spark deletes live files
                 # whose paths the log spells differently than Spark does.
-                target=target_path(file.directory, name),
+                target=target_path(file.directory, file.name),
                 partition={
                     name if stored is None else stored[name,][0]: text
                     for name, text in parse_partition(file.directory).items()

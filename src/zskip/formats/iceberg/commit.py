@@ -208,7 +208,7 @@ def prepare_rewrite(
                 staged=file,
                 target=data_path(
                     file.directory if mode == REPLACE else name_partition(contents.metadata, file.directory),
-                    file.path.rpartition("/")[2],
+                    file.name,
                 ),
                 metrics=part,
             )

@@ -241,9 +241,7 @@ class ParquetFormat:
         old: the files to remove, None for all live ones; since: a version since which nobody may have overwritten the
         table.
         """
-        new = tuple(
-            log.Added(staged=f.path, target=_join(f.directory, f.path.rpartition("/")[2]), size=f.size) for f in added
-        )
+        new = tuple(log.Added(staged=f.path, target=_join(f.directory, f.name), size=f.size) for f in added)
         for _ in range(_TRIES):
             versions = log.versions(self._storage)
             if self._finish_pending(versions)[0]:

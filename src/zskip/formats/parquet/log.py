@@ -22,6 +22,8 @@ from zskip.storage import Storage
 LOG = f"{HOME}/log"
 TRASH = f"{HOME}/trash"
 FORMAT = 1
+REPLACED = ".replaced"
+"""The ending of a replaced file in the trash."""
 KEEP = 20
 """Finished entries that are kept for inspection."""
 
@@ -181,7 +183,7 @@ def check_added(storage: Storage, entry: Entry, added: Sequence[Added]) -> None:
     """Check that added files are in place; raises StorageError before anything is deleted."""
     for new, info in zip(added, look_at_all(storage, [new.target for new in added]), strict=True):
         if (info is None or info.size != new.size) and storage.stat(f"{entry.name}.done") is None:
-            old_files = f'are safe in "{storage.uri(entry.trash)}": move them back by hand'
+            old_files = f'are safe in "{storage.uri(entry.trash)}": move them back by hand, without "{REPLACED}"'
             if storage.kind == "objects":
                 old_files = f'are where they were: remove "{storage.uri(entry.name)}.json" to go on with them'
             raise StorageError(
@@ -239,7 +241,7 @@ def _retire(storage: Storage, old: Removed, trash: str) -> None:
     if info is None or not info.is_unchanged(old.size, old.mtime_ms):
         return
     try:
-        storage.rename(old.path, f"{trash}/{old.path}")
+        storage.rename(old.path, f"{trash}/{old.path}{REPLACED}")
     except FileNotFoundError:
         return
     except FileExistsError:

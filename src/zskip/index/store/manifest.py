@@ -24,13 +24,17 @@ from zskip.index.store.sketches import SketchRecord, SketchSegment
 from zskip.storage import FileInfo, Storage, is_same_location
 from zskip.types import DataType
 
-FORMAT = 1
-"""The version of the format; others are refused."""
+FORMAT = 2
+"""The version of the format; a newer one is refused, and an older one counts as no index."""
 
 _NAME = re.compile(r"manifest-([0-9]{10,18})\.json")
 _HEAD = re.compile(rb'\{"crc": "([0-9a-f]{8})", ')
 _SEGMENT = re.compile(r"segment-[0-9a-f]{32}")
 _SKETCH = re.compile(r"sketch-[0-9a-f]{32}")
+
+
+class OutdatedIndexError(IndexFormatError):
+    """An index of an older format version, which counts as none; a refresh builds it anew."""
 
 
 class DamagedIndexError(IndexFormatError):
@@ -87,6 +91,8 @@ class Manifest:
         """
         try:
             body = _parse_body(data)
+            if body["format"] < FORMAT:
+                raise OutdatedIndexError(f"{name} has format {body['format']}, this zskip reads {FORMAT}: refresh it")
             if body["format"] != FORMAT:
                 raise IndexFormatError(
                     f"{name} has format {body['format']}, this zskip reads {FORMAT}: update zskip, or delete "
@@ -181,6 +187,8 @@ def latest_manifest(storage: Storage, table: str | None = None) -> Manifest | No
             return None
         try:
             return _read_manifest(storage, *next(iter(manifests.items())), table)
+        except OutdatedIndexError:
+            return None
         except FileNotFoundError:
             continue  # another process's refresh has just removed it: there is a newer one
     raise StorageError(f"{INDEX_DIR} changes faster than it can be read")
@@ -189,7 +197,7 @@ def latest_manifest(storage: Storage, table: str | None = None) -> Manifest | No
 def sound_manifest(storage: Storage, table: str | None = None) -> Manifest | None:
     """Read the newest manifest that is not damaged; raises like `latest_manifest`."""
     for version, info in list_manifests(storage.list_dir(INDEX_DIR)).items():
-        with contextlib.suppress(DamagedIndexError, FileNotFoundError):
+        with contextlib.suppress(DamagedIndexError, OutdatedIndexError, FileNotFoundError):
             return _read_manifest(storage, version, info, table)
     return None
 

@@ -1,7 +1,7 @@
 """Segments: the part of an index that one refresh adds, never changed once written.
 
-A segment is two Parquet files. `<name>-files.parquet` lists the data files that it describes; the row number is the
-file's number within the segment. `<name>-entries.parquet` holds one row for each (column, file), sorted by column, then
+A segment is two Parquet files. `<name>-files.zskip` lists the data files that it describes; the row number is the
+file's number within the segment. `<name>-entries.zskip` holds one row for each (column, file), sorted by column, then
 file, so that a query reads only the row groups of its own columns. Everything read back is first verified against a
 checksum from the manifest: a damaged segment is never trusted. Other segments describe the row groups of data files,
 each as if it were a file.
@@ -35,6 +35,8 @@ from zskip.storage.stream import RangeStream
 from zskip.types import DataType, Form
 
 INDEX_DIR = "_zskip/index"
+ENDING = ".zskip"
+"""The ending of an index's Parquet files: programs that read every `*.parquet` below a directory pass them over."""
 MAX_ENTRIES = 4_000_000
 """Entries after which a segment is closed, which bounds the memory of a refresh."""
 
@@ -134,12 +136,12 @@ class Segment:
     @property
     def files_path(self) -> str:
         """The path of its listing."""
-        return f"{INDEX_DIR}/{self.name}-files.parquet"
+        return f"{INDEX_DIR}/{self.name}-files{ENDING}"
 
     @property
     def entries_path(self) -> str:
         """The path of its entries."""
-        return f"{INDEX_DIR}/{self.name}-entries.parquet"
+        return f"{INDEX_DIR}/{self.name}-entries{ENDING}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from zskip.errors import IndexFormatError, StorageError, ZskipError
 from zskip.index.store.bound_segments import WarnOnce, match_live_files, path_array
 from zskip.index.store.locks import KeyedLocks
-from zskip.index.store.segment import INDEX_DIR
+from zskip.index.store.segment import ENDING, INDEX_DIR
 from zskip.predicate import Columns, Predicate, Term, columns_of, opaque, term_sql
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
 from zskip.sketch import BuiltState, FileSketches, SketchOn, StackedStates, fit_budget, parse_sketch_on, read_states
@@ -62,7 +62,7 @@ class SketchSegment:
     @property
     def path(self) -> str:
         """The path of the file."""
-        return f"{INDEX_DIR}/{self.name}.parquet"
+        return f"{INDEX_DIR}/{self.name}{ENDING}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

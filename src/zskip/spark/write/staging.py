@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zskip.errors import UnsupportedError
-from zskip.formats import TableFormat, list_data_files
+from zskip.formats import TableFormat, list_data_files, rename_as_staged
 from zskip.storage import FileInfo, Storage
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def _stage_by_spark(
     staging = table.stage()
     try:
         rows = by_spark(staging, reason)
+        rename_as_staged(storage, staging)
         listed = list_data_files(storage, staging)
         files = [(file_of(file.path.rpartition("/")[2]), file) for file in listed]
     except BaseException:

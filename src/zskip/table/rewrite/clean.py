@@ -44,10 +44,10 @@ def _index_leftovers(handle: Handle) -> _Leftovers:
     """
     home = handle.index_storage or handle.home
     try:
-        index = load_index(handle)
+        load_index(handle)
     except DamagedIndexError:
         return []
-    return [] if index is None else [(home, path, reason) for path, reason in find_garbage(home)]
+    return [(home, path, reason) for path, reason in find_garbage(home)]
 
 
 def _unpublished_tables(handle: Handle) -> _Leftovers:

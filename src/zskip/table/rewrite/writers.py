@@ -234,7 +234,7 @@ class FileWriter:
         return EngineCommit(
             version=version,
             sizes=tuple(file.size for file in self._staged),
-            names=tuple(file.path.rpartition("/")[2] for file in self._staged),
+            names=tuple(file.name for file in self._staged),
             rows=self._rows,
         )
 

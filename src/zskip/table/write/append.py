@@ -154,7 +154,7 @@ def write_and_commit(
 
 def _bind_new_files(indexed: RefreshedIndex, staged: StagedRows) -> BoundIndex:
     """What the index knows of the new files."""
-    names = {file.path.rpartition("/")[2] for file in staged.files}
+    names = {file.name for file in staged.files}
     return indexed.bind(np.array([path.rpartition("/")[2] in names for path in indexed.snapshot.paths], np.bool_))
 
 
@@ -327,7 +327,7 @@ def _record(handle: Handle, result: WriteResult, staged: StagedRows, plan: Write
             seconds=round(sum(result.seconds.values()), 3),
             fitted_to=None if staged.chosen is None else staged.chosen.fitted_to,
         ),
-        names=tuple(file.path.rpartition("/")[2] for file in staged.files),
+        names=tuple(file.name for file in staged.files),
         layout=None if follows else layout,
         follows=follows,
         target_file_size=file_size,

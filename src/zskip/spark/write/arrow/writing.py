@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
+from zskip.formats.base import STAGED
 from zskip.index.collect.footers import NAN_STATISTICS
 from zskip.layout.cells import Keys
 from zskip.layout.pages import PageOrder
@@ -110,7 +111,7 @@ def write_parquet(
     metadata: of this footer besides that of all. Columns with NaN get no bounds, since Spark does not know that bounds
     leave out NaN.
     """
-    name = f"part-{file:05d}-{uuid.uuid4()}-c000{SUFFIXES[options.codec]}.parquet"
+    name = f"part-{file:05d}-{uuid.uuid4()}-c000{SUFFIXES[options.codec]}.parquet{STAGED}"
     path = f"{options.directory}/{name}"
     nans = _columns_with_nan(table)
     table, has_dictionary = _prepare(table, options)
