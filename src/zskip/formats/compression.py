@@ -8,9 +8,17 @@ from dataclasses import dataclass
 
 from zskip.errors import InputError
 
-_LEVELS: dict[str, range | None] = {"zstd": range(1, 23), "snappy": None, "gzip": range(1, 10), "uncompressed": None}
+_LEVELS: dict[str, range | None] = {
+    "zstd": range(1, 23),
+    "snappy": None,
+    "gzip": range(1, 10),
+    "lz4_raw": None,
+    "uncompressed": None,
+}
 """The codecs that Spark writes without more jars, and their levels."""
-_ALIASES = {"none": "uncompressed"}
+_ALIASES = {"none": "uncompressed", "lz4": "lz4_raw"}
+_ARROW_NAMES = {"lz4_raw": "lz4", "uncompressed": "none"}
+"""What pyarrow calls codecs, where that is not Parquet's name."""
 _GZIP_LEVELS = ("BEST_SPEED", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "BEST_COMPRESSION")
 
 
@@ -36,6 +44,19 @@ class Compression:
         if self.codec == "gzip":
             return {"zlib.compress.level": _GZIP_LEVELS[self.level - 1]}
         return {"parquet.compression.codec.zstd.level": str(self.level)}
+
+
+def arrow_codec(codec: str) -> str:
+    """What pyarrow calls a codec."""
+    return _ARROW_NAMES.get(codec, codec)
+
+
+def codec_from_arrow(name: str) -> str:
+    """The codec of new files that replace those of a codec that pyarrow's metadata calls so.
+
+    UNKNOWN is Hadoop's LZ4, which Parquet deprecates in favor of LZ4_RAW.
+    """
+    return "lz4_raw" if name in ("LZ4", "UNKNOWN") else name.lower()
 
 
 def read_compression(text: str) -> Compression | None:

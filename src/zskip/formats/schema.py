@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zskip.errors import CorruptFileError, UnsupportedError
+from zskip.formats.compression import codec_from_arrow
 from zskip.index.collect.footer_sketches import FOOTER_SKETCHES
 from zskip.index.collect.footers import EncryptedFooterError, RawFooter, read_footer
 from zskip.index.collect.trust import is_of_zskip
@@ -48,7 +49,7 @@ class Footer:
     columns: tuple[tuple[str, str], ...]
     """Name and type of each top-level column, sorted by name."""
     codec: str
-    """The compression of the first column chunk, lower case; "" for a file without rows."""
+    """The codec of the first column chunk, as `Compression` has it; "" for a file without rows."""
     sketches: str = ""
     """Those that zskip has written into it, as `unpack_footer_sketches` reads them."""
     encrypted: tuple[str, ...] = ()
@@ -181,7 +182,7 @@ def _names_of(schema: pq.ParquetSchema, leaves: Collection[int]) -> tuple[str, .
 def _codec(footer: RawFooter) -> str:
     metadata = footer.metadata
     is_known = metadata.num_row_groups and metadata.num_columns and not footer.encrypted
-    return metadata.row_group(0).column(0).compression.lower() if is_known else ""
+    return codec_from_arrow(metadata.row_group(0).column(0).compression) if is_known else ""
 
 
 def _columns(schema: pq.ParquetSchema, *, has_variants: bool = False) -> tuple[tuple[str, str], ...]:

@@ -100,10 +100,10 @@ class Table:
         into: write a new table there, a path or a new name in the session's catalog, and leave this one unchanged;
         sort_within_files: sort rows inside files, so that queries also skip row groups and pages; sampling: "bernoulli"
         or "reservoir"; seed: the same seed on the same table gives the same files; compression: the codec of new files,
-        "keep" for that of most rows, or "zstd", "snappy", "gzip" or "uncompressed", with a level such as "zstd:3";
-        without rows, "keep" is zstd. workload: a file of queries to fit the layout to, one a line or as JSON, by
-        default those recorded if zskip chooses the columns or the curve; or a list of them, as in `advise`. Ranges on
-        one or two columns stand for a workload that is needed and was not recorded. unseen: the share of tomorrow's
+        "keep" for that of most rows, or "zstd", "snappy", "gzip", "lz4_raw" or "uncompressed", with a level such as
+        "zstd:3"; without rows, "keep" is zstd. workload: a file of queries to fit the layout to, one a line or as JSON,
+        by default those recorded if zskip chooses the columns or the curve; or a list of them, as in `advise`. Ranges
+        on one or two columns stand for a workload that is needed and was not recorded. unseen: the share of tomorrow's
         queries that the workload does not tell, 0 to 1; made-up ones stand for it. exclusive: promise that nobody else
         rewrites the table meanwhile, for plain Parquet in an object store without conditional writes.
 

@@ -16,6 +16,7 @@ from format_tables import FORMATS, Maker, rows_of
 from pyspark.sql import SparkSession
 
 import zskip
+from zskip.errors import UnsupportedError
 from zskip.index.collect.footers import NAN_STATISTICS
 
 pytestmark = pytest.mark.spark
@@ -236,6 +237,36 @@ def test_sizes_are_those_of_spark(spark: SparkSession, tmp_path: Path, codec: st
         sizes[writer] = result.bytes_after
     assert sizes["arrow"] == pytest.approx(sizes["spark"], rel=0.05)
     assert footer(tmp_path / "arrow").row_group(0).column(0).compression == codec.upper()
+
+
+@pytest.mark.parametrize(("codec", "kept"), [("lz4", "lz4_raw"), ("lz4_raw", "lz4_raw"), ("brotli", "brotli")])
+def test_a_table_can_be_rewritten_again_and_again(spark: SparkSession, tmp_path: Path, codec: str, kept: str) -> None:
+    path = tmp_path / "t"
+    if codec == "brotli":
+        path.mkdir()
+        for i in range(2):
+            pq.write_table(pa.table({"a": range(i, 400, 2), "b": range(200)}), path / f"{i}.parquet", compression=codec)
+    else:
+        spark.range(400).selectExpr("id a", "id % 7 b").repartition(2).write.parquet(str(path), compression=codec)
+    for _ in range(2):
+        table = zskip.table(spark, str(path))
+        if codec != "brotli":
+            assert table.optimize(by=["a", "b"], files=2).compression == kept
+        table.append(spark.sql("SELECT 400L a, 1L b"))
+        assert table.compact(target_file_size="1MB").files_after == 1
+    assert {footer(path).row_group(0).column(0).compression} == {{"lz4_raw": "LZ4"}.get(kept, kept.upper())}
+    assert pq.read_table(path).num_rows == 402
+    if codec == "brotli":
+        with pytest.raises(UnsupportedError, match=r"has no .*BrotliCodec, the codec of .*add its jar"):
+            table.optimize(by=["a", "b"], files=2)
+    else:
+        assert table.df().count() == 402
+
+
+def test_spark_writes_lz4_where_arrow_does_not(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(400).selectExpr("id", "id % 7 a").write.parquet(str(tmp_path / "t"), compression="lz4")
+    optimized(spark, tmp_path / "t", tmp_path / "out", writer="spark")
+    assert footer(tmp_path / "out").row_group(0).column(0).compression == "LZ4"
 
 
 def test_the_names_of_files_are_those_of_spark(both: tuple[Path, Path, Path]) -> None:

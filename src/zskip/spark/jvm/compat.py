@@ -55,6 +55,11 @@ def _read_version(spark: SparkSession) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def codec_name(spark: SparkSession, codec: str) -> str:
+    """A Parquet codec as this version of Spark names it."""
+    return "lz4raw" if codec == "lz4_raw" and version(spark) < (4, 0) else codec
+
+
 def iceberg_runtime(spark: SparkSession) -> str:
     """Iceberg's runtime for the session's Spark, as Maven names it."""
     major, minor = version(spark)

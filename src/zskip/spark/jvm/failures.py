@@ -17,6 +17,7 @@ _CORRUPT = re.compile(
     r"ParquetCryptoRuntimeException|FAILED_READ_FILE|Encountered error while reading file|corrupt|"
     r"Expected magic number|can not read class org.apache.parquet.format"
 )
+_CODEC = re.compile(r"Class ([\w.]+Codec) was not found")
 _BROKEN = re.compile(r"SocketException|SdkClientException|S3Exception|AWS\w+Exception|Connection reset")
 _MISSING = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|READ_FILE_NOT_EXIST|does not exist")
 _MEMORY = re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|SparkOutOfMemoryError|ExecutorLostFailure")
@@ -59,6 +60,12 @@ def error_from_text(step: str, text: str) -> ZskipError:
     if _MISSING.search(text):
         return ConflictError(
             f"a file disappeared before Spark could {step}: {cause}; call again to read the current version"
+        )
+    codec = _CODEC.search(text)
+    if codec is not None:
+        return UnsupportedError(
+            f"Spark failed to {step}: it has no {codec[1]}, the codec of {_file(text) or 'a data file'}; add its jar "
+            "to the session, or write the files with another codec"
         )
     if _BROKEN.search(cause):
         return StorageError(f"the store failed to {step}: {cause}; call again")

@@ -11,7 +11,7 @@ from zskip.errors import UnsupportedError, ZskipError
 from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
 from zskip.spark.jobs import describe_jobs
-from zskip.spark.jvm.compat import SHORT_SHUFFLES, private_session
+from zskip.spark.jvm.compat import SHORT_SHUFFLES, codec_name, private_session
 from zskip.spark.write.keys import place
 from zskip.spark.write.routing import route
 
@@ -99,7 +99,7 @@ def rewrite(frame: DataFrame, ordinal: str, layout: Layout, target: str, options
 
 def write_rows(rows: DataFrame, target: str, options: WriteOptions) -> None:
     """Write partition i of Spark as `part-<i>-....parquet`, in its order, into `target`."""
-    writer = rows.write.mode("append").option("compression", options.compression.codec)
+    writer = rows.write.mode("append").option("compression", codec_name(rows.sparkSession, options.compression.codec))
     writer = writer.options(**options.compression.settings)
     writer = writer.option("parquet.block.size", options.row_group_bytes)
     writer.option("parquet.page.row.count.limit", options.page_rows).options(**_WRITER_OPTIONS).parquet(target)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from zskip.errors import ConflictError
 from zskip.formats import RowRules, StagedFile
-from zskip.formats.compression import Compression
+from zskip.formats.compression import Compression, arrow_codec
 from zskip.formats.hive import infer_partitions
 from zskip.formats.schema import read_footers
 from zskip.layout.layout import Layout
@@ -200,10 +200,10 @@ def _measure_rows(incoming: Incoming, plan: WritePlan, spool: Spool | None) -> W
         return plan
     if spool is not None and spool.row_bytes is not None:
         return _with_row_size(plan, spool.row_bytes, _FIRST_ROWS, len(incoming.frame.columns) - 1)
-    first, codec = incoming.frame.drop(ORDINAL).limit(_FIRST_ROWS), plan.compression.codec
+    first = incoming.frame.drop(ORDINAL).limit(_FIRST_ROWS)
     sizes: list[dict[str, int]] = []
     with contextlib.suppress(pa.ArrowException, TypeError, ValueError, UnsupportedOperationException), by_value():
-        measure = row_measurer(codec.replace("uncompressed", "none"))
+        measure = row_measurer(arrow_codec(plan.compression.codec))
         sizes = collect_arrow(first.mapInArrow(measure, MEASURED)).to_pylist()
     if not sizes:  # No rows, or types that Arrow does not know.
         return dataclasses.replace(plan, row_size=float(first._jdf.schema().defaultSize()), page_rows=MOST_ROWS)

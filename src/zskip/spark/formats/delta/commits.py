@@ -24,7 +24,7 @@ from zskip.formats.delta.values import relative_path
 from zskip.records import Snapshot
 from zskip.spark.formats.base import EngineCommit, RoutedRows
 from zskip.spark.formats.delta.log import DELTA, LoggedFiles, clear_data_change, open_version
-from zskip.spark.jvm.compat import active_session, private_session
+from zskip.spark.jvm.compat import active_session, codec_name, private_session
 from zskip.spark.jvm.failures import root_cause, text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
@@ -88,7 +88,7 @@ class DeltaEngine:
                 **_WRITE_SETTINGS,
                 **rows.compression.settings,
                 "parquet.page.row.count.limit": str(rows.page_rows),
-                "spark.sql.parquet.compression.codec": rows.compression.codec,
+                "spark.sql.parquet.compression.codec": codec_name(self._spark, rows.compression.codec),
             }.items():
                 writing.conf.set(name, value)
             with active_session(writing):

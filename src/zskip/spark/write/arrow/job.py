@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
-from zskip.formats.compression import Compression
+from zskip.formats.compression import Compression, arrow_codec
 from zskip.layout.joining import join_segments, side_by_side
 from zskip.layout.layout import Layout
 from zskip.layout.pages import PageOrder
@@ -296,9 +296,10 @@ class ArrowRows(_ArrowJob):
         """Keep the rows on disk for the block, with a sample of the keys; raises as `write_by_layout`."""
         schema, _ = self._check()
         keys = key_positions(schema if self.stored is None else arrow_schema(self._frame_json()), fields)
-        codec = self.compression.codec.replace("uncompressed", "none")
         with by_value(), compat.active_session(self.frame.sparkSession):
-            spooled = self._named(fields).mapInArrow(spooler(schema, keys, seed, codec), SPOOLED)
+            spooled = self._named(fields).mapInArrow(
+                spooler(schema, keys, seed, arrow_codec(self.compression.codec)), SPOOLED
+            )
         with Spool(compat.private_session(self.spark, _SETTINGS), spooled) as spool:
             with self._explain_failures():
                 spool.fill()

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
 from zskip.formats.base import STAGED
+from zskip.formats.compression import arrow_codec
 from zskip.index.collect.footers import NAN_STATISTICS
 from zskip.layout.cells import Keys
 from zskip.layout.pages import PageOrder
@@ -38,7 +39,14 @@ _WRITTEN = pa.schema(
         ("runs", pa.binary()),
     ]
 )
-SUFFIXES = {"zstd": ".zstd", "snappy": ".snappy", "gzip": ".gz", "uncompressed": ""}
+SUFFIXES = {
+    "zstd": ".zstd",
+    "snappy": ".snappy",
+    "gzip": ".gz",
+    "lz4_raw": ".lz4raw",
+    "brotli": ".br",
+    "uncompressed": "",
+}
 """Spark's suffixes of file names, by codec."""
 _LEVELS = {"zstd": 3, "gzip": 6}
 """The defaults of parquet-mr."""
@@ -127,7 +135,7 @@ def write_parquet(
             pq.ParquetWriter(
                 sink,
                 table.schema,
-                compression="none" if options.codec == "uncompressed" else options.codec,
+                compression=arrow_codec(options.codec),
                 compression_level=options.level,
                 use_dictionary=[leaf for leaf, repeats, _ in leaves if repeats],
                 write_statistics=[leaf for leaf, _, has_nan in leaves if not has_nan] if nans else True,
