@@ -152,6 +152,27 @@ def test_every_error_is_documented() -> None:
             assert name in errors.__doc__, name
 
 
+def test_security_counts_what_is_there() -> None:
+    """The Java, which programs are started, and which files are kept outside of tables."""
+    from zskip.spark.scan.bridge import class_cache
+
+    text, source = " ".join((ROOT / "SECURITY.md").read_text().split()), ROOT / "src" / "zskip"
+    places = {path.relative_to(source).parts[:2] for path in source.rglob("*.java")}
+    assert f"The {len(list(source.rglob('*.java')))} Java sources" in text
+    assert places == {("spark", "scan"), ("spark", "formats")}
+    assert f"at most {class_cache._MOST_FILES} files" in text
+    modules = {str(path.relative_to(source)): path.read_text() for path in source.rglob("*.py")}
+
+    def having(pattern: str) -> set[str]:
+        return {name for name, code in modules.items() if re.search(pattern, code, re.MULTILINE)}
+
+    assert having(r"^ *import subprocess") == {"spark/jvm/java.py", "demo/data.py"}
+    assert having(r"^ *import (pickle|marshal|dill)\b") == {"spark/collect/executors.py"}, (
+        "between executors and driver"
+    )
+    assert having(r"^ +implements = ") == {"spark/scan/bridge/callbacks.py"}, "what a process of this machine may call"
+
+
 def test_links_lead_somewhere() -> None:
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):

@@ -137,3 +137,16 @@ def test_whatever_java_fails_the_query_is_spark_s(session: SparkSession, jvm: Jv
                 broken |= places
     said = [str(warning.message) for warning in told if issubclass(warning.category, ZskipWarning)]
     assert any("broken on purpose" in text for text in said), said
+
+
+@pytest.mark.nightly  # It ends the timer of the instrumented Java.
+def test_a_key_query_that_cannot_begin_leaves_nothing_behind(session: SparkSession, jvm: Jvm) -> None:
+    timer = janino.singleton(jvm, "Spy").getClass().getClassLoader().loadClass("KeyQuery").getDeclaredField("TIMER")
+    timer.setAccessible(True)
+    timer.get(None).cancel()
+    context, query = session.sparkContext, QUERIES["join"]
+    expected = rows(session, query, "plain")
+    with zskip.enabled(session), pytest.warns(ZskipWarning, match="could not query the keys of a join"):
+        assert rows(session, query, "found") == expected
+    assert context.getLocalProperty("spark.zskip.joins.asking") is None
+    assert not [tag for tag in context.getJobTags() if tag.startswith("zskip")]

@@ -15,7 +15,7 @@ from zskip.index import BoundIndex
 from zskip.spark.jvm.compat import check_session, frame_of
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import qualify_root
-from zskip.spark.scan.bridge.callbacks import java_callback, threads
+from zskip.spark.scan.bridge.callbacks import java_callback
 from zskip.spark.scan.bridge.janino import invoke, new_instance
 from zskip.spark.scan.logical import PLAN
 from zskip.spark.scan.rule.bound_files import BoundFiles, OnFilters, OnScan
@@ -94,8 +94,8 @@ def _pinned(spark: SparkSession, jvm: Jvm, schema: TableSchema) -> JavaObject:
 def _bound(spark: SparkSession, jvm: Jvm, files: JavaObject, pruning: Pruning) -> JavaObject:
     """The same files with an index bound to them."""
     install(spark)
-    callback, rows = java_callback(jvm, _bound_files(spark, pruning).answer), jvm.longs(pruning.index.rows)
-    return new_instance(jvm, "zskip", files, callback, threads(jvm), rows, pruning.is_watched)
+    python, rows = java_callback(jvm, _bound_files(spark, pruning).answer), jvm.longs(pruning.index.rows)
+    return new_instance(jvm, "zskip", files, python, rows, pruning.is_watched)
 
 
 def _bound_files(spark: SparkSession, pruning: Pruning) -> BoundFiles:

@@ -61,7 +61,7 @@ final class Delta {
 
   /** Null where this Delta has other classes than are known. */
   static synchronized DeltaCode code() {
-    if (!isKnown) code = (DeltaCode) Faults.python.ask("compile", new Object[] {"formats/delta/apart/DeltaFiles", LOG});
+    if (!isKnown) code = (DeltaCode) Faults.python.ask("compile_delta", new Object[0]);
     isKnown = true;
     return code;
   }

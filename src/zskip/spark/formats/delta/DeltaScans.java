@@ -45,7 +45,7 @@ public final class DeltaScans extends org.apache.spark.sql.catalyst.rules.Rule {
   }
 
   private static LogicalPlan unchanged(LogicalPlan plan, Throwable fault) {
-    Faults.tell("the look into Delta's log", fault);
+    Faults.tell("read the logs of the Delta tables of a query", fault);
     return plan;
   }
 
@@ -85,7 +85,7 @@ public final class DeltaScans extends org.apache.spark.sql.catalyst.rules.Rule {
         Object rules = Delta.call(Delta.call(session, "experimental"), "extraOptimizations");
         isInstalled = ((scala.collection.Seq) rules).contains(rule);
       } catch (ReflectiveOperationException e) {
-        Faults.tell("the look into a session", e);
+        Faults.tell("find its rule in the session", e);
       }
       return new DeltaScans(isInstalled ? tables : null);
     }

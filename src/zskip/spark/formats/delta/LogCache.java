@@ -11,7 +11,7 @@ final class LogCache {
   private static final int LIMIT = 16;
   /** Commits that are read one by one rather than by a job of Spark's. */
   private static final long MOST_COMMITS = 100;
-  /** By the key of a snapshot: a soft reference to the task that loads its entries. */
+  /** By the key of a snapshot: a soft reference to the `Load` of its entries. */
   private static final Map TASKS = new LinkedHashMap(16, 0.75f, true);
   /** By the key without its version: the latest loaded entries, softly. */
   private static final Map LATEST = new LinkedHashMap(16, 0.75f, true);
@@ -21,22 +21,23 @@ final class LogCache {
   /** The entries of a snapshot, null if they cannot be loaded; threads that ask for the same wait for the first. */
   static LogEntries get(DeltaCode delta, FileIndex location, Object snapshot) throws InterruptedException {
     List key = delta.key(location, snapshot);
-    FutureTask task;
+    Load load;
     synchronized (TASKS) {
-      task = (FutureTask) value(TASKS, key);
-      if (task == null) {
-        task = new FutureTask(new Load(delta, location, snapshot));
-        put(TASKS, key, task);
+      load = (Load) value(TASKS, key);
+      if (load == null) {
+        load = new Load(delta, location, snapshot);
+        put(TASKS, key, load);
       }
     }
-    task.run();
+    load.task.run();
     try {
-      return (LogEntries) task.get();
+      return (LogEntries) load.task.get();
     } catch (ExecutionException e) {
       synchronized (TASKS) {
-        if (value(TASKS, key) == task) TASKS.remove(key);
+        if (value(TASKS, key) == load) TASKS.remove(key);
       }
-      return null; // Delta meets the same error, or the user has canceled the query.
+      if (load.thread == Thread.currentThread()) Faults.passOn(e.getCause());
+      return null; // Delta meets the same error, or another query that loaded them was stopped.
     }
   }
 
@@ -55,6 +56,9 @@ final class LogCache {
     private final DeltaCode delta;
     private final FileIndex location;
     private final Object snapshot;
+    final FutureTask task = new FutureTask(this);
+    /** The one that loads them. */
+    volatile Thread thread;
 
     Load(DeltaCode delta, FileIndex location, Object snapshot) {
       this.delta = delta;
@@ -63,6 +67,7 @@ final class LogCache {
     }
 
     public Object call() throws Exception {
+      thread = Thread.currentThread();
       Object log = delta.log(location);
       LogEntries older;
       synchronized (LATEST) {

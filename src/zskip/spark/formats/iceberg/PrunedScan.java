@@ -106,9 +106,9 @@ public final class PrunedScan
     try {
       keepPartners(predicates);
     } catch (Exception e) {
-      Faults.tell("pruning by joins", e);
+      Faults.tell("skip files by joins", e);
     } catch (LinkageError e) {
-      Faults.tell("pruning by joins", e);
+      Faults.tell("skip files by joins", e);
     }
   }
 
@@ -152,7 +152,7 @@ public final class PrunedScan
         ScanLog.add(ticket, listing, nanos, null);
       }
     } catch (Exception e) {
-      Faults.tell("the report of a scan", e);
+      Faults.tell("report scans", e);
     }
     return iceberg.scan.reportDriverMetrics();
   }

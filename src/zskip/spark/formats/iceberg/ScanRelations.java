@@ -68,10 +68,10 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
       PrunedScan scan = pruned(node, condition);
       return scan == null ? node : over(node, scan);
     } catch (Exception e) {
-      Faults.tell("the look into Iceberg's scan", e);
+      Faults.tell("use the index of Iceberg's table " + node.relation().table().name(), e);
       return node;
     } catch (LinkageError e) {
-      Faults.tell("the look into Iceberg's scan", e);
+      Faults.tell("use the index of Iceberg's table " + node.relation().table().name(), e);
       return node;
     }
   }

@@ -1,21 +1,38 @@
+import java.io.InterruptedIOException;
+import java.net.SocketTimeoutException;
+import java.nio.channels.ClosedByInterruptException;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.unsafe.Platform;
 
 /** Faults in a plan or a scan, which then stays as Spark has it; the user gets one warning for each. */
-final class Faults {
+public final class Faults {
   private static final Set TOLD = ConcurrentHashMap.newKeySet();
   /** Who warns; null until there is a rule. */
   static volatile Python python;
 
   private Faults() {}
 
-  /** A fault of ours. */
-  static void tell(String step, Throwable fault) {
-    tell(step, "failed", new Object[] {step, String.valueOf(fault)});
+  /** A fault of ours; task: what zskip could not do. Throws what stops the query. */
+  static void tell(String task, Throwable fault) {
+    passOn(fault);
+    tell(task, "failed", new Object[] {task, String.valueOf(fault)});
   }
 
   /** An error of the user, in whole sentences. */
   static void refuse(String text) { tell(text, "refused", new Object[] {text}); }
+
+  /** Throws the interrupt or the cancellation of the query by its user, if a fault comes from one: the query must end. */
+  public static void passOn(Throwable fault) {
+    for (Throwable one = fault; one != null; one = one.getCause()) {
+      boolean isInterrupt = one instanceof InterruptedException
+        || one instanceof InterruptedIOException && !(one instanceof SocketTimeoutException)
+        || one instanceof ClosedByInterruptException;
+      boolean ofSpark = one instanceof org.apache.spark.SparkException;
+      boolean isCanceled = ofSpark && String.valueOf(one.getMessage()).indexOf(" cancelled") >= 0;
+      if (isInterrupt || isCanceled) Platform.throwException(one);
+    }
+  }
 
   private static void tell(String once, String question, Object[] arguments) {
     if (python == null || !TOLD.add(once)) return;
@@ -23,6 +40,7 @@ final class Faults {
       python.ask(question, arguments);
     } catch (Exception e) {
       TOLD.remove(once);
+      passOn(e);
     }
   }
 }

@@ -1,20 +1,29 @@
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Base64;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiFunction;
+import org.apache.spark.unsafe.Platform;
 
 /** Something in Python that answers questions, asked from a few threads (`callbacks.py` says why). */
-final class Python {
+public final class Python {
   private final BiFunction answer;
   private final Executor threads;
+  private final byte[] secret;
   private final Choices choices = new Choices();
 
-  Python(BiFunction answer, Executor threads) {
+  /** secret: signs each question, since any local process reaches the port on which Python listens. */
+  public Python(BiFunction answer, Executor threads, String secret) {
     this.answer = answer;
     this.threads = threads;
+    this.secret = secret.getBytes(StandardCharsets.US_ASCII);
   }
 
   /** Asks which files a query reads, unless an equal question was answered; null where that is not known. */
@@ -36,13 +45,30 @@ final class Python {
     AtomicReference box = new AtomicReference(arguments);
     boolean isLong = Json.isLong(text);
     if (isLong) box.set(new Object[] {new StringBuilder(text), arguments});
-    FutureTask task = new FutureTask(new Call(answer, box, isLong ? "" : text));
+    FutureTask task = new FutureTask(new Call(answer, box, signed(isLong ? "\n" + System.nanoTime() : text)));
     threads.execute(task);
     try {
       Object plain = task.get();
       return Boolean.TRUE.equals(plain) ? box.get() : plain;
-    } catch (Exception e) {
-      throw new CompletionException(e.getCause() == null ? e : e.getCause());
+    } catch (InterruptedException e) {
+      task.cancel(false);
+      Platform.throwException(e);
+      return null;
+    } catch (ExecutionException e) {
+      throw new CompletionException(e.getCause());
+    }
+  }
+
+  /** A text after its signature: py4j puts a text that it cannot send into logs, where the secret must not appear. */
+  private String signed(String text) {
+    try {
+      MessageDigest digest = MessageDigest.getInstance("SHA-256");
+      digest.update(secret);
+      byte[] inner = digest.digest(text.getBytes(StandardCharsets.UTF_8));
+      digest.update(secret);
+      return Base64.getEncoder().encodeToString(digest.digest(inner)) + text;
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException(e);
     }
   }
 

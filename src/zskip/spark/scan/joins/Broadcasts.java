@@ -177,6 +177,7 @@ final class Broadcasts {
       try {
         joinKeys.values = values(build, built, i, key);
       } catch (Exception e) {
+        Faults.passOn(e);
         joinKeys.reason = "the keys cannot be read: " + e;
       }
       if (joinKeys.values == null && joinKeys.reason.isEmpty()) joinKeys.reason = "more than " + most + " keys";

@@ -27,9 +27,9 @@ final class Joins {
       List described = described(index, candidates == null ? new JoinCandidates() : candidates);
       if (!described.isEmpty()) notes.put(NOTE, described);
     } catch (Exception e) {
-      Faults.tell("pruning by joins", e);
+      Faults.tell("skip files by joins", e);
     } catch (LinkageError e) {
-      Faults.tell("pruning by joins", e);
+      Faults.tell("skip files by joins", e);
     }
     return notes;
   }

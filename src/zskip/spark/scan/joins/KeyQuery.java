@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.CommandExecutionMode$;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.Platform;
 import scala.Option;
 
 /**
@@ -63,11 +64,9 @@ final class KeyQuery implements Callable {
       if (answer instanceof String) keys.reason = (String) answer;
       else keys.values = (KeyValues) answer;
     } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      keys.reason = "interrupted";
+      Platform.throwException(e);
     } catch (java.util.concurrent.ExecutionException e) {
-      Canceled.check(e.getCause());
-      Faults.tell("a query for the keys of a join", e.getCause());
+      Faults.tell("query the keys of a join", e.getCause());
       keys.reason = "the key query failed";
     }
     keys.seconds = (System.nanoTime() - started) / 1e9;
@@ -110,18 +109,18 @@ final class KeyQuery implements Callable {
     String tag = "zskip-keys-" + System.identityHashCode(this) + "-" + System.nanoTime();
     Cancel cancel = new Cancel(context, tag);
     String outer = context.getLocalProperty(ScanLog.FOR_KEYS);
-    context.setLocalProperty(ScanLog.FOR_KEYS, "true");
-    context.addJobTag(tag);
-    TIMER.schedule(cancel, 1000L * seconds);
     try {
+      context.setLocalProperty(ScanLog.FOR_KEYS, "true");
+      context.addJobTag(tag);
+      TIMER.schedule(cancel, 1000L * seconds);
       return values((InternalRow[]) SQLExecution.withNewExecutionId(execution, Option.empty(), new Collect(execution)));
     } catch (Exception e) {
       if (cancel.happened) return "the keys took more than " + seconds + " s";
       throw e;
     } finally {
       cancel.cancel();
-      context.removeJobTag(tag);
       context.setLocalProperty(ScanLog.FOR_KEYS, outer);
+      context.removeJobTag(tag);
     }
   }
 
@@ -155,19 +154,10 @@ final class KeyQuery implements Callable {
 
     public void run() {
       happened = true;
-      context.cancelJobsWithTag(tag);
-    }
-  }
-
-  /** The user canceled a query during a key query; this is no fault of ours, and the query must end. */
-  static final class Canceled extends Error {
-    private Canceled(Throwable why) { super(why.getMessage(), why); }
-
-    /** Ends the query if it was canceled. */
-    static void check(Throwable fault) {
-      for (Throwable one = fault; one != null; one = one.getCause()) {
-        boolean ofSpark = one instanceof org.apache.spark.SparkException;
-        if (ofSpark && String.valueOf(one.getMessage()).indexOf(" cancelled") >= 0) throw new Canceled(one);
+      try {
+        context.cancelJobsWithTag(tag);
+      } catch (Exception e) {
+        // A context that is stopped runs no jobs; an exception would end the timer for all queries to come.
       }
     }
   }

@@ -37,8 +37,8 @@ final class BoundIndex {
   }
 
   /** Bound to the files of a directory; opened: as `bound_files.py` gives it, paths relative to the root. */
-  BoundIndex(Path root, Python python, List opened, boolean isWatched) {
-    this.python = python;
+  BoundIndex(Path root, List opened, boolean isWatched) {
+    this.python = (Python) opened.get(0);
     this.isWatched = isWatched;
     this.root = root;
     this.authority = root.toUri().getAuthority();

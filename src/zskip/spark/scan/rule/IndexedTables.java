@@ -8,8 +8,6 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.Executor;
-import java.util.function.BiFunction;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -41,17 +39,13 @@ final class IndexedTables {
     "ignoremissingfiles", "comment", "owner"}));
 
   private final Python python;
-  private final Executor threads;
   private final Map indexes = Collections.synchronizedMap(new LinkedHashMap(16, 0.75f, true));
   /** Indexes of relations that carry their names in the option `ENABLED`. */
   private final Map named = Collections.synchronizedMap(new LinkedHashMap(16, 0.75f, true));
   /** The latest stamps of directories on slow file systems, and their times. */
   private final Map stamps = new ConcurrentHashMap();
 
-  IndexedTables(BiFunction answer, Executor threads) {
-    this.python = new Python(answer, threads);
-    this.threads = threads;
-  }
+  IndexedTables(Python python) { this.python = python; }
 
   static boolean isEnabled() { return "true".equalsIgnoreCase(SQLConf.get().getConfString(ENABLED, "false")); }
 
@@ -196,13 +190,12 @@ final class IndexedTables {
   }
 
   private BoundIndex bound(Path root, List opened) {
-    if (opened == null) return null;
-    return new BoundIndex(root, new Python((BiFunction) opened.get(0), threads), opened, false);
+    return opened == null ? null : new BoundIndex(root, opened, false);
   }
 
   /** The plan of a table that is read by its format's own code, with an index bound to the files that this lists. */
   LogicalPlan bind(LogicalPlan plan, Path root, List opened, boolean isWatched) {
-    BoundIndex bound = new BoundIndex(root, new Python((BiFunction) opened.get(0), threads), opened, isWatched);
+    BoundIndex bound = new BoundIndex(root, opened, isWatched);
     // Delta and Iceberg choose their files later, but keep options.
     String name = "index " + System.identityHashCode(bound) + " " + System.nanoTime();
     LogicalPlan leaf = (LogicalPlan) Columns.list(plan.collectLeaves()).get(0);
@@ -250,6 +243,7 @@ final class IndexedTables {
         if (name.startsWith("manifest-") && (newest == null || name.compareTo(newest) > 0)) newest = name;
       }
     } catch (java.io.IOException e) {
+      Faults.passOn(e);
       return null;
     }
     return newest;

@@ -158,7 +158,7 @@ final class QueryMark {
     return table;
   }
 
-  private static String label(LogicalRelation node) {
+  static String label(LogicalRelation node) {
     if (node.catalogTable().isDefined()) {
       return ((CatalogTable) node.catalogTable().get()).identifier().unquotedString();
     }

@@ -52,10 +52,10 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     try {
       return tables.bind(node);
     } catch (Exception e) {
-      Faults.tell("the look for an index", e);
+      Faults.tell("use the index of " + QueryMark.label(node), e);
       return null;
     } catch (LinkageError e) {
-      Faults.tell("the look for an index", e);
+      Faults.tell("use the index of " + QueryMark.label(node), e);
       return null;
     }
   }

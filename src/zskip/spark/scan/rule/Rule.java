@@ -1,19 +1,20 @@
 import java.util.List;
-import java.util.concurrent.Executor;
-import java.util.function.BiFunction;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
 /** The rule in Spark's optimizer: steps in order; a step that fails leaves the plan as it was. */
 public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
-  static final int STEPS = 6;
+  /** What each step does. */
+  private static final String[] TASKS = {
+    "use the indexes of tables", "use the indexes of Iceberg's tables", "count by an index", "skip files of a top-k query",
+    "skip files of a LIMIT", "find joins that skip files"};
 
   final IndexedTables tables;
 
-  public Rule(BiFunction answer, Executor threads) {
-    tables = new IndexedTables(answer, threads);
-    Faults.python = new Python(answer, threads);
+  public Rule(Python python) {
+    tables = new IndexedTables(python);
+    Faults.python = python;
   }
 
   /** Adds to a session what has to come before rules of others. */
@@ -21,7 +22,7 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
     try {
       DeltaScans.install(session, this, tables);
     } catch (Exception e) {
-      Faults.tell("the look for Delta's rules", e);
+      Faults.tell("put its rule before that of Delta", e);
     }
   }
 
@@ -52,7 +53,7 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
     LogicalPlan plan = (LogicalPlan) node;
     zskip.REPLACING.set(plan);
     try {
-      for (int i = 0; i < STEPS; i++) plan = guarded(i, plan);
+      for (int i = 0; i < TASKS.length; i++) plan = guarded(i, plan);
     } finally {
       zskip.REPLACING.remove();
     }
@@ -63,10 +64,10 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
     try {
       return step(number, plan);
     } catch (Exception e) {
-      Faults.tell("step " + number + " of the rule", e);
+      Faults.tell(TASKS[number], e);
       return plan;
     } catch (LinkageError e) {
-      Faults.tell("step " + number + " of the rule", e);
+      Faults.tell(TASKS[number], e);
       return plan;
     }
   }

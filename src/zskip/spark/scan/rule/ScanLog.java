@@ -44,7 +44,7 @@ public final class ScanLog implements Supplier {
     try {
       python.ask("scanned", new Object[] {null});
     } catch (RuntimeException e) {
-      Faults.tell("the report of scans", e);
+      Faults.tell("report scans", e);
     }
   }
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from zskip.spark.jvm.compat import check_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.scan.bridge.callbacks import java_callback, threads
+from zskip.spark.scan.bridge.callbacks import java_callback
 from zskip.spark.scan.bridge.janino import OBJECT, invoke, new_instance
 
 if TYPE_CHECKING:
@@ -76,4 +76,4 @@ def install(spark: SparkSession, beside: Callable[[], object] | None = None) -> 
 
 
 def _new_rule(jvm: Jvm, answers: _Answers) -> JavaObject:
-    return new_instance(jvm, "Rule", java_callback(jvm, answers.answer), threads(jvm))
+    return new_instance(jvm, "Rule", java_callback(jvm, answers.answer))

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger("zskip.scan")
+_DELTA = "org.apache.spark.sql.delta.files.TahoeLogFileIndex"
+"""A class of Delta Lake's."""
 
 Watch = Callable[[Storage, Sequence[Field], bool], OnFilters | None]
 """Takes a table's storage, its columns, and whether case counts, and returns the listener of its scans, if any."""
@@ -49,14 +51,16 @@ class IndexOpener:
     def answer(self, question: str, *arguments: Any) -> JavaObject:
         """Answer a question; None where there is no index that can be used."""
         if question == "failed":
-            step, fault = arguments
-            self._warn(f"zskip leaves a query as Spark has it: {step} failed ({fault}); please report it")
+            task, fault = arguments
+            self._warn(
+                f"zskip could not {task}, so queries may read more files than they must: {fault}; please report it"
+            )
             return None
         if question == "refused":
             self._warn(arguments[0])
             return None
-        if question == "compile":
-            return self._compile(*arguments)
+        if question == "compile_delta":
+            return self._compile_delta()
         root, *arguments_of_relation = arguments
         try:
             open_it = self._open_by_id if question == "open_by_id" else self._open
@@ -93,11 +97,11 @@ class IndexOpener:
         files = open_index(_session(session), root, data, None, case_sensitive=case_sensitive, names=names)
         return None if files is None else files.to_java()
 
-    def _compile(self, name: str, program: str) -> JavaObject:
+    def _compile_delta(self) -> JavaObject:
         try:
-            return compile_apart(self._jvm, name, program)
+            return compile_apart(self._jvm, "formats/delta/apart/DeltaFiles", _DELTA)
         except Exception as error:
-            _log.warning("%s does not compile", name, exc_info=True)
+            _log.warning("the Java over Delta's classes does not compile", exc_info=True)
             self._warn(
                 "zskip leaves the choice of files, and tables whose rows may be deleted, to Delta Lake, which has "
                 f"other classes: {error}"

@@ -5,8 +5,6 @@ import java.nio.LongBuffer;
 import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.Executor;
-import java.util.function.BiFunction;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
@@ -31,8 +29,8 @@ public final class zskip implements FileIndex {
   final ScanQuery query;
 
   /** Over a pinned snapshot. */
-  public zskip(FileIndex files, BiFunction answer, Executor threads, LongBuffer rows, Boolean isWatched) {
-    this(files, new BoundIndex(new Python(answer, threads), rows, isWatched.booleanValue()), null);
+  public zskip(FileIndex files, Python python, LongBuffer rows, Boolean isWatched) {
+    this(files, new BoundIndex(python, rows, isWatched.booleanValue()), null);
   }
 
   zskip(FileIndex files, BoundIndex bound, ScanQuery query) {
@@ -120,8 +118,9 @@ public final class zskip implements FileIndex {
   }
 
   private Seq everything(Listing listing, Throwable fault) {
+    Faults.passOn(fault);
     if (notes().containsKey(Counts.KIND)) throw Counts.unsure(fault);
-    Faults.tell("the choice of files", fault);
+    Faults.tell("choose the files of a scan", fault);
     return listing.everything();
   }
 

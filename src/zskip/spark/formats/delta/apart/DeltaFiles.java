@@ -41,6 +41,7 @@ public final class DeltaFiles implements DeltaCode {
       Snapshot snapshot = files.getSnapshot();
       return snapshot.metadata().schemaString().indexOf(GENERATED) >= 0 ? null : snapshot;
     } catch (Exception e) {
+      Faults.passOn(e);
       return null; // Delta raises it again, as an error of the query.
     }
   }
@@ -94,6 +95,7 @@ public final class DeltaFiles implements DeltaCode {
         && sum == ((Long) bytes.get()).longValue();
       return isWhole ? adds : null;
     } catch (Exception e) {
+      Faults.passOn(e);
       return null;
     } catch (AssertionError e) {
       return null;
