@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from pyspark.sql import SparkSession
 
 from zskip.spark.jvm.gateway import Jvm, read_in_pieces
+
+
+def test_threads_that_ask_at_the_same_time_share_what_is_made_once() -> None:
+    gateway: Any = SimpleNamespace(jvm=None)
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=gateway))
+    threads, meet = 4, Barrier(4, timeout=30)
+
+    def make() -> object:
+        meet.wait()
+        return object()
+
+    def ask(_: int) -> tuple[Jvm, object]:
+        meet.wait()
+        jvm = Jvm.of(session)
+        return jvm, jvm.once("name", make)
+
+    with ThreadPoolExecutor(threads) as pool:
+        assert len(set(pool.map(ask, range(threads)))) == 1
 
 
 @pytest.mark.parametrize("count", [0, 1, 700, 30_000])

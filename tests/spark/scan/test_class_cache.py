@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.bridge import janino
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.scan.bridge import class_cache, janino
+from zskip.spark.scan.bridge.class_cache import key_of
 from zskip.spark.scan.bridge.janino import OBJECT, invoke, singleton
 
 if TYPE_CHECKING:
@@ -74,6 +77,58 @@ def test_without_a_place_for_them_they_are_compiled(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     for _ in range(2):
         assert seven(7) == (7, True)
+
+
+def test_jars_below_any_path_are_known(spark: SparkSession, tmp_path: Path) -> None:
+    """Java writes the places of jars as URLs, in which blanks and other letters are escaped."""
+    jvm = Jvm.of(spark)
+    jars = Path(jvm.class_of(janino._LIBRARIES[0]).getProtectionDomain().getCodeSource().getLocation().getPath())
+    folder = tmp_path / "with blank ä %20 #"
+    folder.mkdir()
+    (folder / jars.name).symlink_to(jars)
+    url = jvm.find("java.io.File")(str(folder / jars.name)).toURI().toURL()
+    loader = jvm.find("java.net.URLClassLoader")(class_array(jvm, url), None)
+    assert key_of(jvm, "text", [loader.loadClass("org.apache.spark.SparkEnv")]) is not None
+
+
+def class_array(jvm: Jvm, url: JavaObject) -> JavaObject:
+    urls = jvm.array("java.net.URL", [None])
+    urls[0] = url
+    return urls
+
+
+@pytest.mark.parametrize("step", ["key_of", "read_classes", "write_classes"])
+def test_a_cache_that_fails_costs_time_alone(
+    seven: Callable[[int], tuple[int, bool]], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Whatever the file system or the JVM says at any step."""
+    seven(7)
+    broken = {"key_of": "stat", "read_classes": "glob", "write_classes": "replace"}[step]
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("on purpose")
+
+    monkeypatch.setattr(Path, broken, fail)
+    assert seven(9) == (9, True)
+
+
+def test_classes_that_were_not_used_for_long_make_room(
+    seven: Callable[[int], tuple[int, bool]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_cache, "_MOST_FILES", 2)
+    for age, number in ((3000, 7), (2000, 8)):
+        known = set((tmp_path / "zskip").glob("*"))
+        seven(number)
+        (new,) = set((tmp_path / "zskip").iterdir()) - known
+        os.utime(new, (time.time() - age,) * 2)
+    assert seven(7) == (7, False), "it is used again"
+    (tmp_path / "zskip" / "old.1.part").touch()
+    os.utime(tmp_path / "zskip" / "old.1.part", (0, 0))
+    (tmp_path / "zskip" / "new.2.part").touch()
+    seven(9)
+    assert seven(7) == (7, False)
+    assert seven(8) == (8, True)
+    assert [path.name for path in (tmp_path / "zskip").glob("*.part")] == ["new.2.part"]
 
 
 def test_objects_answer_whichever_process_compiled_their_classes_first(spark: SparkSession) -> None:

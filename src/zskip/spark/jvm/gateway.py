@@ -53,16 +53,15 @@ class Jvm:
         """The JVM of a session; cached lookups live as long as the JVM's gateway."""
         gateway: Any = spark.sparkContext._gateway
         jvm: Jvm | None = gateway.__dict__.get(_CACHE)
-        if jvm is None:
-            jvm = cls(gateway)
-            setattr(gateway, _CACHE, jvm)
-        return jvm
+        return gateway.__dict__.setdefault(_CACHE, cls(gateway)) if jvm is None else jvm
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """Call `make` the first time, and return its cached result under this name from then on."""
-        if name not in self._cache:
-            self._cache[name] = make()
-        value: T = self._cache[name]
+        """Call `make` the first time, and return its cached result under this name from then on.
+
+        Threads that ask at the same time may call it more than once, and all get the same result: no lock is held
+        while the JVM works, since it may ask Python.
+        """
+        value: T = self._cache[name] if name in self._cache else self._cache.setdefault(name, make())
         return value
 
     def find(self, name: str) -> JavaObject:

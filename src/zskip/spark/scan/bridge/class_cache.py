@@ -2,15 +2,17 @@
 
 A file holds the classes of one text of Java as a serialized map from names to bytes. Its name has the digest of all
 that they were compiled from, and the digest of what it holds; a file that differs, or that others may write, is not
-read.
+read. Whatever fails here costs the time to compile, and is logged once.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import os
 import stat
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +20,10 @@ from zskip.spark.jvm.gateway import JavaObject, Jvm
 
 _log = logging.getLogger("zskip.plans")
 _ENDING = ".classes"
+_DRAFT = ".part"
 _MOST_FILES = 32
+_DRAFT_SECONDS = 3600
+"""After this time a draft is the remains of a process that has ended."""
 
 
 def key_of(jvm: Jvm, text: str, libraries: Sequence[JavaObject]) -> str | None:
@@ -26,16 +31,20 @@ def key_of(jvm: Jvm, text: str, libraries: Sequence[JavaObject]) -> str | None:
 
     libraries: of each jar one `java.lang.Class`.
     """
-    digest = hashlib.sha256(text.encode())
-    digest.update(str(jvm.call("java.lang.System", "getProperty")("java.version")).encode())
-    for library in libraries:
-        source = library.getProtectionDomain().getCodeSource()
-        if source is None:
-            return None
-        path = Path(source.getLocation().getPath())
-        status = path.stat()
-        digest.update(repr((str(path), status.st_size, status.st_mtime_ns)).encode())
-    return digest.hexdigest()[:32]
+    try:
+        digest = hashlib.sha256(text.encode())
+        digest.update(str(jvm.call("java.lang.System", "getProperty")("java.version")).encode())
+        for library in libraries:
+            source = library.getProtectionDomain().getCodeSource()
+            if source is None:
+                return None
+            path = Path(jvm.find("java.io.File")(source.getLocation().toURI()).getPath())
+            status = path.stat()
+            digest.update(repr((str(path), status.st_size, status.st_mtime_ns)).encode())
+        return digest.hexdigest()[:32]
+    except Exception:
+        _log_failure("the jars that zskip's Java is compiled against cannot be looked at")
+        return None
 
 
 def read_classes(jvm: Jvm, key: str) -> JavaObject | None:
@@ -46,21 +55,23 @@ def read_classes(jvm: Jvm, key: str) -> JavaObject | None:
             if _is_own(path) and path.name == _name(key, path):
                 source = jvm.find("java.io.ObjectInputStream")(jvm.find("java.io.FileInputStream")(str(path)))
                 try:
-                    return source.readObject()
+                    classes = source.readObject()
                 finally:
                     source.close()
+                os.utime(path)
+                return classes
     except Exception:
-        _log.debug("the cache of classes cannot be read", exc_info=True)
+        _log_failure("the cache of classes cannot be read")
     return None
 
 
 def write_classes(jvm: Jvm, key: str, classes: JavaObject) -> None:
-    """Keep a map of classes under a key, in place of the oldest of many; where that fails, nothing is kept."""
+    """Keep a map of classes under a key, in place of the one of many that was not used for the longest time."""
     try:
         directory = _directory()
         if directory is None:
             return
-        draft = directory / f"{key}.{os.getpid()}.part"
+        draft = directory / f"{key}.{os.getpid()}{_DRAFT}"
         target = jvm.find("java.io.ObjectOutputStream")(jvm.find("java.io.FileOutputStream")(str(draft)))
         try:
             target.writeObject(jvm.find("java.util.HashMap")(classes))
@@ -68,11 +79,19 @@ def write_classes(jvm: Jvm, key: str, classes: JavaObject) -> None:
             target.close()
         draft.chmod(0o600)
         draft.replace(directory / _name(key, draft))
-        kept = sorted(directory.glob(f"*{_ENDING}"), key=lambda path: path.stat().st_mtime)
-        for path in kept[:-_MOST_FILES]:
+        by_use = sorted(directory.glob(f"*{_ENDING}"), key=lambda path: path.stat().st_mtime)
+        drafts = directory.glob(f"*{_DRAFT}")
+        old = [path for path in drafts if path.stat().st_mtime < time.time() - _DRAFT_SECONDS]
+        for path in by_use[:-_MOST_FILES] + old:
             path.unlink(missing_ok=True)
     except Exception:
-        _log.debug("the classes are not kept", exc_info=True)
+        _log_failure("the compiled classes are not kept")
+
+
+@functools.cache
+def _log_failure(text: str) -> None:
+    """Log the exception that is being handled, once a process: the Java is compiled without the cache."""
+    _log.info("%s, so zskip compiles its Java in each session", text, exc_info=True)
 
 
 def _name(key: str, path: Path) -> str:
