@@ -5,67 +5,59 @@ python bench/batches.py --scale 1 --files 64 --rounds 1
 
 from __future__ import annotations
 
-import os
 import shutil
-import threading
 import time
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-import numpy as np
-
 import zskip
-from shared import common
+from shared import data, measure, session
 from shared.resources import Resources
 
-BATCHES = 10
+RUNS = [
+    {"name": "batches", "title": "A full rewrite in ten batches", "case": "hard",
+     "text": "TPC-H lineitem in 80 files of no order: one optimize in a single job, and one with `max_batch` a tenth "
+     "of the table and two jobs at a time. `shuffle_mb` is the most that Spark's local directories held at a moment, "
+     "`kept_pct` the mean share of rows in the files that 100 random queries keep: of a table in no order at all "
+     "each batch spans all values.",
+     "options": "--scale 1 --files 64 --rounds 1",
+     "goals": {"batched_over_single_s": ("<=", 1.3), "batched_over_single_shuffle_mb": ("<=", 0.2)}},
+]  # fmt: skip
+
+BATCHES, PARTS = 10, ("s", "shuffle_mb", "kept_pct")
 
 
 def main() -> None:
     """Measure, and print the figures."""
-    options = common.arguments(__doc__ or "", scale=1.0, files=64, rounds=1, jobs=2, queries=100)
-    spark = common.session()
-    source = common.lineitem(options.scale)
-    queries = common.queries(source, common.CLUSTER_BY, options.queries, options.seed)
-    raw = common.HOME / "batches-raw"
+    options = measure.arguments(__doc__ or "", scale=1.0, files=64, rounds=1, jobs=2, queries=100)
+    spark = session.start()
+    source = data.lineitem(options.scale)
+    queries = data.random_queries(source, data.CLUSTER_BY, options.queries, options.seed)
+    raw = data.HOME / "batches-raw"
     # More files than batches, as a large table has.
     shutil.rmtree(raw, ignore_errors=True)
     spark.read.parquet(str(source)).repartition(8 * BATCHES).write.parquet(str(raw))
     forget(spark)
     size = sum(file.stat().st_size for file in raw.glob("*.parquet"))
     ways: dict[str, dict[str, Any]] = {"single": {}, "batched": {"max_batch": size // BATCHES, "jobs": options.jobs}}
-    found: dict[str, dict[str, list[float]]] = {name: {"s": [], "shuffle_mb": [], "kept_pct": []} for name in ways}
-    resources: dict[str, Any] = {}
-    commits = 0
+    values: dict[str, list[float]] = {f"{way}_{part}": [] for way in ways for part in PARTS}
+    figures: dict[str, Any] = {"mb": round(size / 1e6), "batches": 0}
     for _ in range(options.rounds):
         for name, more in ways.items():
-            table = common.link_files(raw, common.HOME / f"batches-{name}")
-            opened = zskip.table(spark, str(table))
-            with Peak(common.HOME / "local") as peak, Resources() as used:
-                start = time.perf_counter()
-                result = opened.optimize(common.CLUSTER_BY, files=options.files, **more)
-                took = time.perf_counter() - start
-            resources |= {f"{name}_writer": result.writer, **used.figures(name)}
+            table = zskip.table(spark, str(data.link_files(raw, data.HOME / f"batches-{name}")))
+            optimize = partial(table.optimize, data.CLUSTER_BY, files=options.files, **more)
+            with Resources(data.HOME / "local") as used:
+                values[f"{name}_s"].append(measure.seconds(optimize))
+            values[f"{name}_shuffle_mb"].append(used.directory_mb)
+            values[f"{name}_kept_pct"].append(measure.kept_pct(table, queries))
             forget(spark)
-            commits = max(commits, len(opened.history()))
-            kept = [scan.rows / scan.rows_total for scan in map(opened.prune, queries)]
-            for figure, value in (("s", took), ("shuffle_mb", peak.most / 1e6), ("kept_pct", 100 * np.mean(kept))):
-                found[name][figure].append(float(value))
-            common.log(f"{name}: {found[name]}")
-    medians = {name: {figure: common.median(values) for figure, values in of.items()} for name, of in found.items()}
-    figures = {
-        "machine": common.machine(),
-        "spark": spark.version,
-        "mb": round(size / 1e6),
-        "batches": commits,
-        **resources,
-        **{f"{name}_{figure}": value for name, of in medians.items() for figure, value in of.items()},
-        **{
-            f"batched_over_single_{figure}": round(medians["batched"][figure] / medians["single"][figure], 2)
-            for figure in ("s", "shuffle_mb", "kept_pct")
-        },
-    }
-    common.emit(figures, options.json)
+            figures |= used.figures(name)
+            figures["batches"] = max(figures["batches"], len(table.history()))
+            measure.log(f"{name}: {values}")
+    figures |= {name: measure.median(of) for name, of in values.items()}
+    for part in PARTS:
+        figures[f"batched_over_single_{part}"] = round(figures[f"batched_{part}"] / figures[f"single_{part}"], 2)
+    measure.emit(figures, options.json)
 
 
 def forget(spark: Any) -> None:
@@ -73,41 +65,8 @@ def forget(spark: Any) -> None:
     for _ in range(20):
         spark._jvm.System.gc()
         time.sleep(0.5)
-        if not list((common.HOME / "local").rglob("shuffle_*.data")):
+        if not list((data.HOME / "local").rglob("shuffle_*.data")):
             return
-
-
-class Peak:
-    """The most bytes that files below a directory take together, beyond what was there before."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.most = 0
-
-    def _size(self) -> int:
-        total = 0
-        for directory, _, names in os.walk(self._path):
-            for name in names:
-                try:
-                    total += os.stat(os.path.join(directory, name)).st_size
-                except FileNotFoundError:
-                    continue
-        return total
-
-    def _watch(self) -> None:
-        before = self._size()
-        while not self._done.wait(0.1):
-            self.most = max(self.most, self._size() - before)
-
-    def __enter__(self) -> Peak:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Cluster events by two fields of a payload: a struct, a JSON text and a VARIANT beside the same fields as columns.
 
-Then files that a sketch of tags leaves for `array_contains`.
-
 python bench/events.py --rows 5000000 --files 64
 """
 
@@ -14,7 +12,21 @@ from typing import Any
 import numpy as np
 
 import zskip
-from shared import common
+from shared import data, measure, session
+
+RUNS = [
+    {"name": "events", "title": "Events with a payload", "case": "hard",
+     "text": "5 million made-up events by a text and a number inside a payload: a struct, a JSON text or a VARIANT, "
+     "beside a table with the same fields as columns (`plain`), all in the default Z-order. 100 queries of "
+     "equalities and ranges: `kept` is the mean share of rows in files that the index keeps, `decoded` that of rows "
+     "that Spark's scan decodes for the first 40 (it skips pages of columns and of fields, not of paths into JSON "
+     "and variants). `delta` is Delta's `CLUSTER BY` of the fields of the struct, read by Delta. `identical`: all "
+     "answers agree. `tags`: `array_contains` of 100 tags in 256 files of a fifth of the rows: files that "
+     "`values(100)` of the elements keeps, over those that hold the tag.",
+     "options": "--rows 5000000 --files 64",
+     "goals": {"*_kept_over_plain": ("<=", 1.1), "*_decoded_over_plain": ("<=", 1.1),
+     "tags_kept_over_holding": ("<=", 1.1), "identical": ("=", True)}},
+]  # fmt: skip
 
 FIELDS = """
     SELECT id, timestamp_seconds(1700000000 + id DIV 50) AS ts,
@@ -48,26 +60,26 @@ TAGS = """
 
 def main() -> None:
     """Measure, and print the figures."""
-    options = common.arguments(__doc__ or "", rows=5_000_000, files=64, queries=100, decoded_queries=40, tag_files=256)
-    has_delta = bool(common.engine_jars("delta"))
-    conf = common.reader_conf("delta", common.HOME) if has_delta else {}
-    spark = common.session(**{name.replace(".", "__"): value for name, value in conf.items()})
+    options = measure.arguments(__doc__ or "", rows=5_000_000, files=64, queries=100, decoded_queries=40, tag_files=256)
+    has_delta = bool(session.engine_jars("delta"))
+    conf = session.readers_conf(["delta"], data.HOME) if has_delta else {}
+    spark = session.start(**{name.replace(".", "__"): value for name, value in conf.items()})
     kinds = {kind: parts for kind, parts in KINDS.items() if kind != "variant" or spark.version >= "4"}
     source = make_fields(spark, options)
     wanted = conditions(options.queries, options.seed)
-    figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "rows": options.rows}
+    figures: dict[str, Any] = {"rows": options.rows}
     answers: dict[str, list[Any]] = {}
     for kind, (payload, first, second) in kinds.items():
-        path = common.HOME / "events" / kind
+        path = data.HOME / "events" / kind
         shutil.rmtree(path, ignore_errors=True)
         spark.read.parquet(str(source)).selectExpr("id", "ts", *payload).write.parquet(str(path))
         table = zskip.table(spark, str(path))
         table.optimize(by=[first, second], files=options.files)
         texts = [condition.format(customer=first, amount=second) for condition in wanted]
-        figures |= {f"{kind}_kept_pct": kept_pct(table, texts)}
+        figures |= {f"{kind}_kept_pct": measure.kept_pct(table, texts)}
         shares, answers[kind] = read(table.df(), texts[: options.decoded_queries], options.rows)
         figures |= {f"{kind}_decoded_pct": shares}
-        common.log(f"{kind}: {figures[f'{kind}_kept_pct']} % kept, {shares} % decoded")
+        measure.log(f"{kind}: {figures[f'{kind}_kept_pct']} % kept, {shares} % decoded")
     if has_delta:
         texts = [c.format(customer="payload.customer", amount="payload.amount") for c in wanted]
         frame = delta_table(spark, source, options)
@@ -80,12 +92,12 @@ def main() -> None:
             figures[f"{kind}_{figure}_over_plain"] = round(ratio, 3)
     figures |= tags(spark, options)
     figures["identical"] = all(one == answers["plain"] for one in answers.values())
-    common.emit(figures, options.json)
+    measure.emit(figures, options.json)
 
 
 def make_fields(spark: Any, options: Any) -> Path:
     """The events with their fields as columns, made once for each number of rows."""
-    path = common.HOME / f"events-{options.rows}"
+    path = data.HOME / f"events-{options.rows}"
     if not (path / "_SUCCESS").exists():
         sql = FIELDS.format(rows=options.rows, seed=options.seed, other=options.seed + 1)
         spark.sql(sql).write.mode("overwrite").parquet(str(path))
@@ -105,18 +117,12 @@ def conditions(count: int, seed: int) -> list[str]:
     return result
 
 
-def kept_pct(table: zskip.Table, texts: list[str]) -> float:
-    """Mean share, in percent, of the rows in files that the index keeps."""
-    scans = [table.prune(text) for text in texts]
-    return round(100 * float(np.mean([scan.rows / scan.rows_total for scan in scans])), 2)
-
-
 def read(frame: Any, texts: list[str], rows: int) -> tuple[float, list[Any]]:
     """Mean share, in percent, of the rows that Spark's scan decodes, and the answers."""
     shares, answers = [], []
     for text in texts:
         query = frame.where(text).selectExpr("count(*)", "sum(id)")
-        shares.append(common.decoded_rows(query) / rows)
+        shares.append(session.decoded_rows(query) / rows)
         answers.append(tuple(query.first()))
     return round(100 * float(np.mean(shares)), 2), answers
 
@@ -125,11 +131,11 @@ def tags(spark: Any, options: Any) -> dict[str, Any]:
     """Files that a sketch keeps for random tags, over those that hold one; answers have to agree."""
     from pyspark.sql import functions as F
 
-    path = common.HOME / "events" / "tags"
+    path = data.HOME / "events" / "tags"
     shutil.rmtree(path, ignore_errors=True)
     spark.sql(TAGS.format(rows=options.rows // 5, files=options.tag_files)).write.parquet(str(path))
     table, plain = zskip.table(spark, str(path)), spark.read.parquet(str(path))
-    seconds = common.seconds(lambda: table.index(sketches=["values(100):explode(tags)"]))
+    seconds = measure.seconds(lambda: table.index(sketches=["values(100):explode(tags)"]))
     exploded = plain.selectExpr("explode(tags) AS tag", "input_file_name() AS file").groupBy("tag")
     holding = {row.tag: row.files for row in exploded.agg(F.countDistinct("file").alias("files")).collect()}
     chosen = np.random.default_rng(options.seed).choice(sorted(holding), options.queries, replace=False)
@@ -148,9 +154,9 @@ def tags(spark: Any, options: Any) -> dict[str, Any]:
 
 def delta_table(spark: Any, source: Path, options: Any) -> Any:
     """The struct table, clustered by Delta itself into files of the same size."""
-    path = common.HOME / "events" / "delta"
+    path = data.HOME / "events" / "delta"
     shutil.rmtree(path, ignore_errors=True)
-    size = sum(file.stat().st_size for file in (common.HOME / "events" / "struct").rglob("*.parquet")) // options.files
+    size = sum(file.stat().st_size for file in (data.HOME / "events" / "struct").rglob("*.parquet")) // options.files
     for setting in ("minFileSize", "maxFileSize"):
         spark.conf.set(f"spark.databricks.delta.optimize.{setting}", str(size))
     payload = "STRUCT<customer: STRING, amount: INT, note: STRING>"

@@ -2,12 +2,8 @@
 
 python bench/one_pass.py --scale 1 --files 64 --rounds 3
 
-The plans: TPC-H lineitem as Parquet files, read as they are (`scan`), through a filter that keeps all rows (`filter`),
-joined with a small table that is broadcast (`join`), and grouped by an order's lines and parts, which are all different
-(`aggregate`); tables of Delta and Iceberg, which need the jars that `python3 dev.py test-engines` fetches, are made of
-`filter`. A tenth of its rows is appended to each table then: by `append`, and by the format's own writer. `cpu_s` are
-processor seconds of the driver, the JVM and the Python workers. `kept_pct` is the mean share of rows in the files that
-100 random queries keep.
+Tables of Delta and Iceberg, which need the jars that `python3 dev.py test-engines` fetches, are made of `filter`.
+Then a tenth of its rows is appended to each table: by `append`, and by the format's own writer.
 """
 
 from __future__ import annotations
@@ -17,12 +13,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pyspark.sql import functions as F
 
 import zskip
-from shared import common
+from shared import data, measure, session
 from shared.resources import Resources
+
+RUNS = [
+    {"name": "one-pass", "title": "A clustered table in one pass", "case": "usual",
+     "text": "`zskip.write` of TPC-H lineitem by three columns (`one`) beside a plain write by Spark and an optimize "
+     "of what it wrote (`two`): of a DataFrame that reads Parquet files as they are (`scan`), through a filter that "
+     "keeps all rows (`filter`), joined with a small table (`join`), and grouped (`aggregate`). `cpu_s` are "
+     "processor seconds of the driver, the JVM and the Python workers. `kept_pct` is the mean share of rows in the "
+     "files that 100 random queries keep.",
+     "options": "--scale 1 --files 64 --rounds 2",
+     "goals": {"parquet_*_one_over_two_s": ("<=", 0.75), "parquet_*_one_over_write_s": ("<=", 1.5),
+     "parquet_*_kept_over": ("<=", 1.05)}},
+]  # fmt: skip
 
 FORMATS, PLANS = "parquet,delta,iceberg", "scan,filter,join,aggregate"
 STEPS = ("one", "write", "optimize", "append", "plain_append")
@@ -30,32 +37,20 @@ STEPS = ("one", "write", "optimize", "append", "plain_append")
 
 def main() -> None:
     """Measure, and print the figures."""
-    options = common.arguments(__doc__ or "", scale=1.0, files=64, rounds=3, queries=100, formats=FORMATS, plans=PLANS)
+    options = measure.arguments(__doc__ or "", scale=1.0, files=64, rounds=3, queries=100, formats=FORMATS, plans=PLANS)
     formats = options.formats.split(",")
-    spark = common.session(**settings(formats))
-    source = str(common.lineitem(options.scale))
-    queries = common.queries(Path(source), common.CLUSTER_BY, options.queries, options.seed)
+    spark = session.start(**session.readers_conf(formats, data.HOME / "one-pass-iceberg"))
+    source = str(data.lineitem(options.scale))
+    queries = data.random_queries(Path(source), data.CLUSTER_BY, options.queries, options.seed)
     plans = {name: df for name, df in plans_of(spark, source).items() if name in options.plans.split(",")}
-    figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "scale": options.scale}
+    figures: dict[str, Any] = {"scale": options.scale}
     for form in formats:
         for name, df in plans.items() if form == "parquet" else [("filter", plans["filter"])]:
-            figures |= measure(spark, form, name, df, options, queries)
-    common.emit(figures, options.json)
+            figures |= measure_plan(spark, form, name, df, options, queries)
+    measure.emit(figures, options.json)
 
 
-def settings(formats: list[str]) -> dict[str, str]:
-    """The session's settings for tables of some formats."""
-    conf: dict[str, str] = {}
-    jars, extensions = [], []
-    for name in set(formats) - {"parquet"}:
-        reader = common.reader_conf(name, common.HOME / "one-pass-iceberg")
-        extensions.append(reader.pop("spark.sql.extensions"))
-        jars.append(reader.pop("spark.jars"))
-        conf |= reader
-    return conf | {"spark.jars": ",".join(jars), "spark.sql.extensions": ",".join(extensions)}
-
-
-def measure(spark: Any, form: str, name: str, df: Any, options: Any, queries: list[str]) -> dict[str, Any]:
+def measure_plan(spark: Any, form: str, name: str, df: Any, options: Any, queries: list[str]) -> dict[str, Any]:
     """Measure one plan; the first round warms the session up."""
     seconds: dict[str, list[float]] = {step: [] for step in STEPS}
     cpu: dict[str, list[float]] = {step: [] for step in STEPS}
@@ -64,29 +59,32 @@ def measure(spark: Any, form: str, name: str, df: Any, options: Any, queries: li
         one, two = (fresh(spark, form, way) for way in ("one", "two"))
         for step, work in steps(spark, form, df, one, two, options.files).items():
             with Resources() as used:
-                seconds[step].append(common.seconds(work))
-            cpu[step].append(sum(value for key, value in used.figures("x").items() if key.endswith("cpu_s")))
+                seconds[step].append(measure.seconds(work))
+            cpu[step].append(used.cpu_s)
             if step == "optimize":
-                kept = {"one": kept_pct(spark, one, queries), "two": kept_pct(spark, two, queries)}
+                kept = {
+                    way: measure.kept_pct(zskip.table(spark, address), queries)
+                    for way, address in (("one", one), ("two", two))
+                }
         if not number and options.rounds:
             seconds, cpu = ({step: [] for step in STEPS} for _ in range(2))
-        common.log(f"{form} {name}: {seconds} {cpu} {kept}")
+        measure.log(f"{form} {name}: {seconds} {cpu} {kept}")
     figures: dict[str, Any] = {}
     for unit, values in (("s", seconds), ("cpu_s", cpu)):
-        medians = {step: common.median(values[step]) for step in STEPS}
+        medians = {step: measure.median(values[step]) for step in STEPS}
         figures |= {f"{form}_{name}_{step}_{unit}": value for step, value in medians.items()}
         both = medians["write"] + medians["optimize"]
         figures[f"{form}_{name}_one_over_two_{unit}"] = round(medians["one"] / both, 3)
         figures[f"{form}_{name}_one_over_write_{unit}"] = round(medians["one"] / medians["write"], 3)
         figures[f"{form}_{name}_append_over_plain_{unit}"] = round(medians["append"] / medians["plain_append"], 3)
-    figures |= {f"{form}_{name}_{way}_kept_pct": round(value, 2) for way, value in kept.items()}
+    figures |= {f"{form}_{name}_{way}_kept_pct": value for way, value in kept.items()}
     figures[f"{form}_{name}_kept_over"] = round(kept["one"] / kept["two"], 3)
     return figures
 
 
 def steps(spark: Any, form: str, df: Any, one: str, two: str, files: int) -> dict[str, Callable[[], Any]]:
     """What is timed, by name and in order; one, two: a table for each way."""
-    tenth, by = df.where("pmod(xxhash64(l_orderkey, l_linenumber), 10) = 0"), common.CLUSTER_BY
+    tenth, by = df.where("pmod(xxhash64(l_orderkey, l_linenumber), 10) = 0"), data.CLUSTER_BY
     return {
         "one": lambda: zskip.write(df, one, by=by, files=files, format=form),
         "write": lambda: plain_write(df, form, two, "overwrite"),
@@ -124,16 +122,9 @@ def fresh(spark: Any, form: str, way: str) -> str:
     if form == "iceberg":
         spark.sql(f"DROP TABLE IF EXISTS local.db.{way} PURGE")
         return f"local.db.{way}"
-    path = common.HOME / f"one-pass-{way}"
+    path = data.HOME / f"one-pass-{way}"
     shutil.rmtree(path, ignore_errors=True)
     return str(path)
-
-
-def kept_pct(spark: Any, address: str, queries: list[str]) -> float:
-    """Mean share of the rows, in %, that lie in files which a query keeps."""
-    table = zskip.table(spark, address)
-    scans = [table.prune(where) for where in queries]
-    return 100 * float(np.mean([(scan.rows or 0) / max(scan.rows_total or 1, 1) for scan in scans]))
 
 
 if __name__ == "__main__":

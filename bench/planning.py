@@ -19,7 +19,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import zskip
-from shared import common
+from shared import data, measure, session
+
+RUNS = [
+    {"name": "planning", "title": "Planning a query", "case": "hard",
+     "text": "What zskip adds to plain Spark's planning (analysis, optimizer, physical plan, list of files): medians "
+     "of the differences of queries that take turns. Nothing can be pruned by `hash` (`hash(a) % 7 = 3`), `rand`, "
+     "`text` (two functions and an OR), `list` (1,000 values of a product) and `many` (20 conjuncts). `names` lists "
+     "1,000 strings, `bounds` has 20 conjuncts that the bounds of all files meet, and `pruned` keeps 3 files. "
+     "`added` is through `Table.df()`, `enabled_added` in a session with `zskip.enable` on the same files, "
+     "`no_index_added` there on files without an index.",
+     "options": "--files 64 --more-files 1000 --rounds 40",
+     "goals": {"[!0-9]*_files_added_ms": ("<=", 20), "[!0-9]*_files_enabled_added_ms": ("<=", 6),
+     "[!0-9]*_files_no_index_added_ms": ("<=", 2)}},
+]  # fmt: skip
 
 ROWS = 100
 
@@ -44,15 +57,15 @@ def predicates(chance: random.Random) -> dict[str, str]:
 
 def main() -> None:
     """Measure, and print the figures."""
-    options = common.arguments(__doc__ or "", files=64, more_files=1000, rounds=40, format="parquet", only="")
+    options = measure.arguments(__doc__ or "", files=64, more_files=1000, rounds=40, format="parquet", only="")
     chance = random.Random(options.seed)
-    warehouse = common.HOME / "planning"
-    spark = common.session(**common.reader_conf(options.format, warehouse))
-    figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version}
+    warehouse = data.HOME / "planning"
+    spark = session.start(**session.readers_conf([options.format], warehouse))
+    figures: dict[str, Any] = {}
     for files in (options.files, options.more_files):
         names = [f"{kind}_{files}" for kind in ("indexed", "bare")]
         at = warehouse / options.format
-        addresses = [common.as_table(spark, options.format, make(files, name), at, name) for name in names]
+        addresses = [session.as_table(spark, options.format, make(files, name), at, name) for name in names]
         table = zskip.table(spark, addresses[0])
         table.index()
         plain, other = (spark.table(name) for name in names)
@@ -72,14 +85,14 @@ def main() -> None:
                 took = at_once(spark, pair, threads, lambda: predicates(chance)["hash"], max(3, options.rounds // 4))
                 tell(figures, f"{threads}_at_once_{files}_files", kind, took)
         zskip.disable(spark)
-    common.emit(figures, options.json)
+    measure.emit(figures, options.json)
 
 
 def tell(figures: dict[str, Any], name: str, kind: str, took: list[list[float]]) -> None:
     """Note what Spark takes alone, and what zskip adds, as medians in milliseconds."""
-    alone = common.median([1000 * a for a in took[0]])
-    more = common.median([1000 * (b - a) for a, b in zip(*took, strict=True)])
-    common.log(f"{name}, {kind}: Spark {alone:.1f} ms, zskip {more:+.1f} ms")
+    alone = measure.median([1000 * a for a in took[0]])
+    more = measure.median([1000 * (b - a) for a, b in zip(*took, strict=True)])
+    measure.log(f"{name}, {kind}: Spark {alone:.1f} ms, zskip {more:+.1f} ms")
     figures[f"{name}_spark_ms"] = round(alone, 1)
     figures[f"{name}_{kind}_ms"] = round(more, 1)
 
@@ -99,7 +112,7 @@ def alternate(spark: Any, pair: Any, where: Callable[[], str], rounds: int) -> t
                 # The setting alone: `enable` leaves objects in the JVM that are cleaned up while a query is timed.
                 spark.conf.set("spark.zskip.enabled", str(is_enabled).lower())
                 query = frame.where(text)
-                took[k].append(common.seconds(lambda query=query: planned(query)))
+                took[k].append(measure.seconds(lambda query=query: planned(query)))
     return tuple([times[rounds // 2 :] for times in took] for took in (new, again))
 
 
@@ -113,7 +126,7 @@ def at_once(spark: Any, pair: Any, threads: int, where: Callable[[], str], round
                 frame, is_enabled = pair[k]
                 spark.conf.set("spark.zskip.enabled", str(is_enabled).lower())
                 queries = [frame.where(text) for text in texts]
-                took[k].append(common.seconds(lambda queries=queries: list(pool.map(planned, queries))))
+                took[k].append(measure.seconds(lambda queries=queries: list(pool.map(planned, queries))))
     return [times[2:] for times in took]
 
 
@@ -124,17 +137,15 @@ def planned(query: Any) -> None:
 
 def make(files: int, name: str) -> Path:
     """A directory of files of 100 rows, made once."""
-    path = common.HOME / "planning" / name
-    if path.exists():
-        return path
-    staging = path.with_suffix(".part")
-    staging.mkdir(parents=True, exist_ok=True)
-    for i in range(files):
-        ids = range(i * ROWS, (i + 1) * ROWS)
-        columns = {"a": list(ids), "b": [k % 7 for k in ids], "x": [k / 3 for k in ids], "s": [f"n{k}" for k in ids]}
-        pq.write_table(pa.table(columns), staging / f"part-{i:06d}.parquet")
-    staging.rename(path)
-    return path
+
+    def write(directory: Path) -> None:
+        for i in range(files):
+            ids = range(i * ROWS, (i + 1) * ROWS)
+            floats, names = [k / 3 for k in ids], [f"n{k}" for k in ids]
+            rows = pa.table({"a": list(ids), "b": [k % 7 for k in ids], "x": floats, "s": names})
+            pq.write_table(rows, directory / f"part-{i:06d}.parquet")
+
+    return data.once(data.HOME / "planning" / name, write)
 
 
 if __name__ == "__main__":

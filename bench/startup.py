@@ -1,8 +1,4 @@
-"""How long it takes before anything happens: `import zskip` and `zskip --help`, beside a Python that does nothing.
-
-With `--sessions`, also `zskip.enable` in new sessions of Spark: its time, and how much of it is the Java that is read
-from the user's cache or compiled anew, the callback server of py4j, and the rest. `first_query`: the first query of a
-new session, on an indexed table of 64 files, by plain Spark and with the import of zskip and `enable` before it.
+"""How long it takes before anything happens: `import zskip`, `zskip --help`, `zskip.enable` and a first query.
 
 python bench/startup.py --rounds 30 --sessions 5
 """
@@ -11,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from typing import Any
@@ -21,7 +16,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import zskip
-from shared import common
+from shared import data, measure
+
+RUNS = [
+    {"name": "startup", "title": "Starting up", "case": "plain",
+     "text": "Fresh processes that take turns: `import zskip`, `zskip --help`, and a `python` that does nothing, "
+     "whose time is part of the other two. Medians; `least` is the least of the rounds, `cpu` the time of the "
+     "processors. Then `zskip.enable` in new sessions that have run a query, with its Java from the user's cache and "
+     "compiled anew, and the first query of a new session, plain and with `enable` before it.",
+     "options": "--rounds 30 --sessions 5",
+     "goals": {"import_ms": ("<", 150), "help_ms": ("<", 400), "enable_cached_ms": ("<=", 500),
+     "first_query_added_ms": ("<=", 400)}},
+]  # fmt: skip
 
 CALLS = {
     "python": ["-c", "pass"],
@@ -34,8 +40,8 @@ CALLS = {
 ENABLE = """
 import json, sys, time
 sys.path.insert(0, sys.argv[1])
-from shared import common
-spark = common.session()
+from shared import session
+spark = session.start()
 spark.range(9).count()
 from pyspark.java_gateway import ensure_callback_server_started
 begun = [time.perf_counter()]
@@ -55,8 +61,8 @@ print(json.dumps([1000 * (b - a) for a, b in zip(begun, begun[1:])]))
 FIRST = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from shared import common
-spark = common.session()
+from shared import session
+spark = session.start()
 begun = time.perf_counter()
 if sys.argv[3] == "enabled":
     import zskip
@@ -64,33 +70,33 @@ if sys.argv[3] == "enabled":
 spark.read.parquet(sys.argv[2]).where("a < 1000").selectExpr("sum(b)").collect()
 print(1000 * (time.perf_counter() - begun))
 """
-TABLE = common.HOME / "startup"
+TABLE = data.HOME / "startup"
 PARTS = ("imports", "callback_server", "java", "rest")
 
 
 def main() -> None:
     """Start each in turns, in fresh processes, and print medians."""
-    options = common.arguments(__doc__ or "", rounds=30, sessions=0)
+    options = measure.arguments(__doc__ or "", rounds=30, sessions=0)
     took: dict[str, list[float]] = {name: [] for name in CALLS}
     busy: dict[str, list[float]] = {name: [] for name in CALLS}
     for _ in range(options.rounds + 1):
         for name, call in CALLS.items():
             before = processor_seconds()
-            took[name].append(1000 * common.seconds(lambda call=call: start(call)))
+            took[name].append(1000 * measure.seconds(lambda call=call: start(call)))
             busy[name].append(1000 * (processor_seconds() - before))
-    figures: dict[str, Any] = {"machine": common.machine(), "rounds": options.rounds}
+    figures: dict[str, Any] = {"rounds": options.rounds}
     for name in CALLS:
-        figures[f"{name}_ms"] = common.median(took[name][1:])  # The first finds nothing in the caches of the disk.
+        figures[f"{name}_ms"] = measure.median(took[name][1:])  # The first finds nothing in the caches of the disk.
         figures[f"{name}_least_ms"] = round(min(took[name][1:]), 3)
-        figures[f"{name}_cpu_ms"] = common.median(busy[name][1:])
+        figures[f"{name}_cpu_ms"] = measure.median(busy[name][1:])
     for kind, conf in (("cached", {}), ("compiled", {"XDG_CACHE_HOME": os.devnull})) if options.sessions else ():
         parts = [enable(conf) for _ in range(options.sessions + 1)][1:]
-        figures[f"enable_{kind}_ms"] = common.median([sum(each) for each in parts])
+        figures[f"enable_{kind}_ms"] = measure.median([sum(each) for each in parts])
         for name, times in zip(PARTS, zip(*parts, strict=True), strict=True):
-            figures[f"enable_{kind}_{name}_ms"] = common.median(list(times))
+            figures[f"enable_{kind}_{name}_ms"] = measure.median(list(times))
     if options.sessions:
         figures |= first_queries(options.sessions)
-    common.emit(figures, options.json)
+    measure.emit(figures, options.json)
 
 
 def processor_seconds() -> float:
@@ -101,15 +107,14 @@ def processor_seconds() -> float:
 
 def enable(environment: dict[str, str]) -> list[float]:
     """Enable zskip in a new session of a new process; the milliseconds of its parts."""
-    call = [sys.executable, "-c", ENABLE, str(common.ROOT / "bench")]
+    call = [sys.executable, "-c", ENABLE, str(data.ROOT / "bench")]
     done = subprocess.run(call, check=True, capture_output=True, text=True, env={**os.environ, **environment})
     return list(json.loads(done.stdout.splitlines()[-1]))
 
 
 def first_queries(rounds: int) -> dict[str, float]:
     """The first query of new sessions, plain and enabled in turns; medians in milliseconds."""
-    shutil.rmtree(TABLE, ignore_errors=True)
-    TABLE.mkdir(parents=True)
+    data.emptied(TABLE)
     values = np.random.default_rng(7).permutation(64_000)
     for number in range(64):
         rows = np.sort(values[number * 1000 : (number + 1) * 1000])
@@ -118,10 +123,10 @@ def first_queries(rounds: int) -> dict[str, float]:
     took: dict[str, list[float]] = {"plain": [], "enabled": []}
     for _ in range(rounds + 1):
         for kind, times in took.items():
-            call = [sys.executable, "-c", FIRST, str(common.ROOT / "bench"), str(TABLE), kind]
+            call = [sys.executable, "-c", FIRST, str(data.ROOT / "bench"), str(TABLE), kind]
             done = subprocess.run(call, check=True, capture_output=True, text=True)
             times.append(float(done.stdout.splitlines()[-1]))
-    plain, enabled = (common.median(times[1:]) for times in took.values())
+    plain, enabled = (measure.median(times[1:]) for times in took.values())
     return {
         "first_query_plain_ms": plain,
         "first_query_enabled_ms": enabled,

@@ -1,14 +1,6 @@
 """Four writers, maintenance and four readers at once on one table: who is refused how often, and whether a row is lost.
 
 python bench/growth/concurrency.py --minutes 60 --formats parquet,delta,iceberg
-
-In one session under `enable`. Two writers append through zskip, two by `INSERT INTO`; on Delta and Iceberg one of each
-kind deletes its rows but the last, too. `maintenance` is `Table.maintain`, and then, on a table of its own, the
-format's `OPTIMIZE ... ZORDER BY` or `rewrite_data_files`, for as long again. Readers ask for the rows of each writer,
-two of them by `Table.df()`; rows of one insert that are there in part stop the run. `done` and `refused` count calls;
-who is refused tries again. Spark's own reader lists a directory of plain Parquet file by file, so that a query may see
-a rewrite in the middle of its renames (`torn`, of those done); `df()` may not. At the end all rows are compared with
-what the writers have written.
 """
 
 from __future__ import annotations
@@ -25,9 +17,21 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import zskip
-from shared import common, growth
+from shared import data, measure, session
 
-HOME = common.HOME / "growth-concurrency"
+RUNS = [
+    {"name": "growth-concurrency", "title": "Many at once", "case": "hard",
+     "text": "Four writers, maintenance and four readers on one table: two append through zskip, two by `INSERT`, "
+     "one of each kind deletes its rows, too, where the format can; readers ask for a snapshot of a writer's rows, "
+     "by `df()` and by a query under `enable`. Calls that were `done`, and those that were `refused` since another "
+     "was first. `own` is the format's own Z-order in place of `Table.maintain`, on a table of its own. The run "
+     "fails where a reader sees a part of a commit, or a row is lost or doubled at the end (`whole`). Spark's own "
+     "reader of plain Parquet may see a rewrite in the middle of its renames (`query_torn`, see "
+     "[commits](parquet-commits.md)).",
+     "options": "--minutes 1", "goals": {"*_whole": ("=", True)}},
+]  # fmt: skip
+
+HOME = data.HOME / "growth-concurrency"
 ROWS, WRITERS, READERS, FILES, TRIES = 1000, 4, 4, 8, 1000
 BY = ["a", "writer"]
 REFUSED = ("Concurrent", "Conflict", "Commit", "Validation", "conflict", "concurrent")
@@ -57,7 +61,7 @@ class Table:
         self._zskip().optimize(BY, files=FILES)
         self._refresh()
 
-    def run(self, minutes: float) -> growth.Row:
+    def run(self, minutes: float) -> dict[str, Any]:
         """Everybody at once, for some minutes; then who did what."""
         roles = [(self._write, writer) for writer in range(WRITERS)]
         roles += [(self._read, reader) for reader in range(READERS)]
@@ -75,7 +79,8 @@ class Table:
         names = ("append", "insert", "delete", "maintenance", "df", "query")
         parts = [(f"{name}_{what}", self.counts[f"{name}_{what}"]) for name in names for what in ("done", "refused")]
         found = {name: count for name, count in parts if self.counts[name.rpartition("_")[0] + "_done"]}
-        return {**found, **({"query_torn": self.counts["query_torn"]} if self._kind == "parquet" else {})}
+        torn = {"query_torn": self.counts["query_torn"]} if self._kind == "parquet" else {}
+        return {**found, **torn, "whole": True}
 
     def _repeat(self, work: Callable[[int, int], None], who: int) -> None:
         try:
@@ -189,20 +194,18 @@ def refused(error: Exception, kind: str) -> bool:
 
 def main() -> None:
     """Measure, and keep the figures."""
-    options = common.arguments(__doc__ or "", minutes=60.0, formats="parquet,delta,iceberg")
+    options = measure.arguments(__doc__ or "", minutes=60.0, formats="parquet,delta,iceberg")
     shutil.rmtree(HOME, ignore_errors=True)
     formats = options.formats.split(",")
-    conf = common.readers_conf(formats, HOME / "warehouse")
-    spark = common.session(**conf, **{"spark.sql.shuffle.partitions": "2"})
+    conf = session.readers_conf(formats, HOME / "warehouse")
+    spark = session.start(**conf, **{"spark.sql.shuffle.partitions": "2"})
     zskip.enable(spark)
-    rows = []
+    figures: dict[str, Any] = {}
     for kind in formats:
         for maintenance in ("zskip",) if kind == "parquet" else ("zskip", "own"):
-            done = Table(spark, kind, maintenance).run(options.minutes)
-            rows.append({"table": kind, "maintenance": maintenance, **done})
-            common.log(str(rows[-1]))
-    result = growth.keep("concurrency", "table", rows, options.seed)
-    common.emit({"machine": result["machine"]} | {f"{r['table']}_{r['maintenance']}": r for r in rows}, options.json)
+            figures[f"{kind}_{maintenance}"] = Table(spark, kind, maintenance).run(options.minutes)
+            measure.log(str(figures))
+    measure.emit(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -2,20 +2,18 @@
 
 python bench/growth/history.py --format parquet --appends 10000
 
-No Spark: an append is what the driver does for `Table.append` once Spark has written the rows. It reads the journal,
-commits a file with a batch id, records the operation and indexes the file. `maintain` is its plan, and the commit of
-the files of the hundred as one. Seconds are medians of a hundred, of this process's processors, since the machine may
-be shared.
+No Spark: an append is what the driver does for `Table.append` once Spark has written the rows. `maintain` is its plan,
+and the commit of the files of the hundred as one.
 """
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +24,31 @@ import pyarrow.parquet as pq
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import zskip
-from shared import common, growth
+from shared import data, measure
+from shared.workload_data import sample_of
 from zskip.formats import BatchId, StagedFile
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
-from zskip.records import Field, Operation, Sample
+from zskip.records import Operation
 from zskip.table.journal import read_clustering, read_journal, record_operation
 from zskip.table.refresh_index import refresh_index
 from zskip.table.snapshot import read_snapshot
 from zskip.table.write.append import read_batch
-from zskip.types import DataType
+
+RUNS = [
+    {"name": "growth-history-parquet", "title": "Thousands of appends: plain Parquet", "case": "usual",
+     "text": "Thousands of appends to one table, with `maintain` after each hundred. Without Spark: the driver's "
+     "part of an append, in processor seconds of the medians of a hundred; `append_index_s` of it indexes the file. "
+     "`home_files` are the files in the table's `_zskip`. What grows on Iceberg is its metadata, which lists all "
+     "snapshots until they expire and is parsed for each call.",
+     "options": "--format parquet --appends 10000", "hours": True,
+     "goals": {"append_s_slope": ("<=", 0.2), "query_s_slope": ("<=", 0.2)},
+     "shown": ["append_s", "append_index_s", "query_s", "home_files"]},
+    {"name": "growth-history-delta", "title": "Thousands of appends: Delta",
+     "options": "--format delta --appends 2000"},
+    {"name": "growth-history-iceberg", "title": "Thousands of appends: Iceberg", "case": "hard",
+     "options": "--format iceberg --appends 2000"},
+]  # fmt: skip
 
 ROWS, EACH, BY, SMALL = 200, 100, ("a", "b"), 50_000
 WHERE = "a BETWEEN 5000000 AND 5010000 AND b < 1000000"
@@ -47,9 +60,7 @@ class Grown:
 
     def __init__(self, format_name: str, seed: int) -> None:
         self._random = np.random.default_rng(seed)
-        self._path = common.HOME / f"growth-history-{format_name}"
-        shutil.rmtree(self._path, ignore_errors=True)
-        self._path.mkdir(parents=True)
+        self._path = data.emptied(data.HOME / f"growth-history-{format_name}")
         self._catalog: Any = None
         self.seconds: dict[str, list[float]] = {step: [] for step in STEPS}
         first = self._rows(10_000)
@@ -67,7 +78,8 @@ class Grown:
         else:
             (self._path / "t").mkdir()
             pq.write_table(first, self._path / "t" / "first.parquet")
-        self._layout = layout_of(first)
+        sample = sample_of({name: first[name].to_numpy() for name in BY})
+        self._layout = fit(sample, np.array([64]), partition_rows=np.array([len(first)]))
         self.replace("optimize")
 
     @property
@@ -82,7 +94,7 @@ class Grown:
     def append(self, number: int) -> None:
         """One batch of a writer."""
         handle = self.open()._handle
-        with self._timed("plan"):
+        with timed(self.seconds["plan"]):
             snapshot = read_snapshot(handle)
             clustering = read_clustering(read_journal(handle.home), snapshot)
             assert clustering is not None
@@ -91,12 +103,12 @@ class Grown:
             assert isinstance(batch, BatchId)
             assert (handle.format.last_batch("growth") or -1) < number
         (file,) = self._stage(handle, self._rows())
-        with self._timed("commit"):
+        with timed(self.seconds["commit"]):
             version = handle.format.append(snapshot, [file], {"operation": "append", "rows": ROWS}, batch)
             assert version is not None
-        with self._timed("record"):
+        with timed(self.seconds["record"]):
             record(handle, "append", version, [file])
-        with self._timed("index"):
+        with timed(self.seconds["index"]):
             refresh_index(handle, new_only=True)
 
     def replace(self, name: str) -> None:
@@ -114,14 +126,11 @@ class Grown:
     def _stage(self, handle: Any, rows: pa.Table) -> list[StagedFile]:
         staging = handle.format.stage()
         path = local(handle) / staging / f"{uuid.uuid4().hex}.parquet"
-        pq.write_table(self._with_ids(rows), path)
+        if self._catalog is not None:
+            fields = [f.with_metadata({"PARQUET:field_id": str(i + 1)}) for i, f in enumerate(rows.schema)]
+            rows = rows.cast(pa.schema(fields))
+        pq.write_table(rows, path)
         return [StagedFile(path=f"{staging}/{path.name}", directory="", size=path.stat().st_size)]
-
-    def _with_ids(self, rows: pa.Table) -> pa.Table:
-        if self._catalog is None:
-            return rows
-        fields = [f.with_metadata({"PARQUET:field_id": str(i + 1)}) for i, f in enumerate(rows.schema)]
-        return rows.cast(pa.schema(fields))
 
     def _rows(self, count: int = ROWS) -> pa.Table:
         values = self._random.integers(0, 10_000_000, (3, count))
@@ -132,39 +141,18 @@ class Grown:
         handle = self.open()._handle
         return [path for path in (local(handle) / handle.format.home).rglob("*") if path.is_file()]
 
-    def _timed(self, step: str) -> Timed:
-        return Timed(self.seconds[step])
 
-
-class Timed:
-    """Adds the processor seconds of a block to a list."""
-
-    def __init__(self, values: list[float]) -> None:
-        self._values = values
-
-    def __enter__(self) -> None:
-        self._start = time.process_time()
-
-    def __exit__(self, *_: object) -> None:
-        self._values.append(time.process_time() - self._start)
+@contextmanager
+def timed(values: list[float]) -> Iterator[None]:
+    """Add the processor seconds of a block to a list."""
+    start = time.process_time()
+    yield
+    values.append(time.process_time() - start)
 
 
 def local(handle: Any) -> Path:
     """The directory of a table."""
     return Path(handle.storage.root.removeprefix("file://"))
-
-
-def layout_of(rows: pa.Table) -> Layout:
-    """The layout that `optimize` would find."""
-    count = len(rows)
-    sample = Sample(
-        fields=tuple(Field(name=name, type=DataType("long")) for name in BY),
-        columns=tuple(rows[name].to_numpy() for name in BY),
-        nulls=tuple(np.zeros(count, np.bool_) for _ in BY),
-        partition=np.zeros(count, np.int32),
-        weights=np.ones(count),
-    )
-    return fit(sample, np.array([64]), partition_rows=np.array([count]))
 
 
 def record(handle: Any, name: str, version: int, files: list[StagedFile], layout: Layout | None = None) -> None:
@@ -181,14 +169,10 @@ def record(handle: Any, name: str, version: int, files: list[StagedFile], layout
 
 def cost(work: Callable[[], Any], rounds: int = 3) -> float:
     """The median of the processor seconds of a call."""
-    values: list[float] = []
-    for _ in range(rounds):
-        with Timed(values):
-            work()
-    return statistics.median(values)
+    return statistics.median(measure.timed(work)[1] for _ in range(rounds))
 
 
-def figures_of(table: Grown) -> growth.Row:
+def figures_of(table: Grown) -> dict[str, Any]:
     """The costs after a hundred appends."""
     steps = {f"append_{step}_s": statistics.median(values) for step, values in table.seconds.items()}
     table.seconds = {step: [] for step in STEPS}
@@ -209,17 +193,14 @@ def figures_of(table: Grown) -> growth.Row:
 
 def main() -> None:
     """Measure, and keep the figures."""
-    options = common.arguments(__doc__ or "", format="parquet", appends=10_000)
+    options = measure.arguments(__doc__ or "", format="parquet", appends=10_000)
     table, rows = Grown(options.format, options.seed), []
     for number in range(options.appends):
         table.append(number)
         if (number + 1) % EACH == 0:
-            rows.append(growth.rounded({"appends": number + 1, **figures_of(table)}))
-            common.log(str(rows[-1]))
-    result = growth.keep(f"history-{options.format}", "appends", rows, options.seed)
-    second, last = rows[1], rows[-1]
-    ratios = {f"{name}_last_over_second": last[name] / second[name] for name in last if name.endswith("_s")}
-    common.emit({"machine": result["machine"], **growth.rounded({**last, **ratios})}, options.json)
+            rows.append({"appends": number + 1, **figures_of(table)})
+            measure.log(str(rows[-1]))
+    measure.emit_series(rows, options.json)
 
 
 if __name__ == "__main__":

@@ -1,39 +1,40 @@
-"""Many queries in one session under `enable`, on tables that are appended to, rewritten and dropped meanwhile.
+"""What one session holds after more and more queries, and one process after more and more sessions.
 
-python bench/growth/session.py --queries 50000 --tables 20 --restarts 50
+python bench/growth/session.py --queries 50000 --tables 20
+python bench/growth/session.py --restarts 50
 
-Eight threads query tables of the formats whose jars are there (`python3 dev.py test-engines`). Now and then one of them
-appends to a table, rewrites it, or drops it and makes it anew. At each tenth: heap after a collection, metaspace,
-loaded classes, threads, Java objects that Python holds, callbacks, sockets, and the memory of Python. `over_first` is
-what the last has over the first, in %. `--restarts`: in another process, sessions that are started, enabled, queried
-and stopped.
+The formats are those whose jars are there (`python3 dev.py test-engines`).
 """
 
 from __future__ import annotations
 
 import gc
-import json
-import os
 import random
 import shutil
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import zskip
-from shared import common, growth
+from shared import data, measure, session
+
+RUNS = [
+    {"name": "growth-session", "title": "Thousands of queries in one session", "case": "hard",
+     "text": "Eight threads under `enable`, on tables that are appended to, rewritten and dropped meanwhile: what "
+     "the process and its JVM hold after a collection. Or sessions that are started, enabled, queried and stopped in "
+     "one process.",
+     "options": "--queries 10000 --tables 20", "hours": True, "goals": {"*_slope": ("<=", 0.1)},
+     "shown": ["heap_mb", "metaspace_mb", "java_objects", "sockets", "python_mb"]},
+    {"name": "growth-restarts", "title": "Sessions started and stopped in one process", "case": "usual",
+     "options": "--restarts 50", "hours": False},
+]  # fmt: skip
 
 THREADS, ROWS, FILES, PARTS = 8, 500, 4, 10
-HOME = common.HOME / "growth-session"
+HOME = data.HOME / "growth-session"
 
 
 class Tables:
@@ -77,21 +78,12 @@ class Tables:
         kind, name, path = self._formats[table], self._name(table), HOME / f"t{table}"
         self._spark.sql(f"DROP TABLE IF EXISTS {name}")
         shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True)
-        for i in range(FILES):
-            pq.write_table(
-                rows_of(self._random),
-                (HOME / f"new{table}-{i}.parquet" if kind != "parquet" else path / f"{i}.parquet"),
-            )
-        if kind == "parquet":
-            self._spark.sql(f"CREATE TABLE {name} USING parquet LOCATION '{path}'")
+        rows = rows_of(self._spark, self._random.randrange(1 << 30))
+        if kind == "iceberg":
+            rows.writeTo(name).using("iceberg").create()
         else:
-            frame = self._spark.read.parquet(*(str(HOME / f"new{table}-{i}.parquet") for i in range(FILES)))
-            if kind == "iceberg":
-                frame.writeTo(name).using("iceberg").create()
-            else:
-                frame.write.format(kind).save(str(path))
-                self._spark.sql(f"CREATE TABLE {name} USING {kind} LOCATION '{path}'")
+            rows.write.format(kind).save(str(path))
+            self._spark.sql(f"CREATE TABLE {name} USING {kind} LOCATION '{path}'")
         self._rows[table] = FILES * ROWS
         zskip.table(self._spark, self._address(table)).index()
 
@@ -106,13 +98,12 @@ class Tables:
         self._spark.catalog.refreshTable(self._name(table))
 
 
-def rows_of(chance: random.Random) -> pa.Table:
-    """The rows of one file."""
-    values = np.random.default_rng(chance.randrange(1 << 30)).integers(0, 10**6, (2, ROWS))
-    return pa.table({"a": np.sort(values[0]), "b": values[1]})
+def rows_of(spark: Any, seed: int) -> Any:
+    """The rows of a new table."""
+    return spark.range(0, FILES * ROWS, 1, FILES).selectExpr(f"bigint(pmod(hash(id, {seed}), 1000000)) AS a", "id AS b")
 
 
-def state(spark: Any) -> growth.Row:
+def state(spark: Any) -> dict[str, Any]:
     """What the process and its JVM hold."""
     from py4j.finalizer import ThreadSafeFinalizer
 
@@ -130,66 +121,51 @@ def state(spark: Any) -> growth.Row:
         "python_threads": threading.active_count(),
         "java_objects": len(ThreadSafeFinalizer.finalizers),
         "callbacks": len(spark.sparkContext._gateway.gateway_property.pool.dict),
-        "sockets": sum(
-            "socket" in os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if linked(fd)
-        ),
-        "python_mb": common.resident(),
+        "sockets": sum("socket" in str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()),
+        "python_mb": measure.resident(),
     }
 
 
-def linked(fd: str) -> bool:
-    """Whether a descriptor is still open."""
-    return os.path.islink(f"/proc/self/fd/{fd}")
-
-
-def restarts(count: int) -> list[growth.Row]:
+def restarts(count: int) -> list[dict[str, Any]]:
     """Sessions started and stopped in this process."""
     rows = []
-    HOME.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows_of(random.Random(1)), HOME / "restarts.parquet")
+    path = str(HOME / "restarts")
     for number in range(1, count + 1):
-        spark = common.session()
+        spark = session.start()
+        if number == 1:
+            rows_of(spark, 1).write.parquet(path)
         zskip.enable(spark)
-        spark.read.parquet(str(HOME / "restarts.parquet")).where("a < 1000").collect()
+        spark.read.parquet(path).where("a < 1000").collect()
         if number in {max(1, round(count * i / PARTS)) for i in range(1, PARTS + 1)}:
-            rows.append({"sessions": number, **growth.rounded(state(spark))})
-            common.log(str(rows[-1]))
+            rows.append({"sessions": number, **state(spark)})
+            measure.log(str(rows[-1]))
         spark.stop()
     return rows
 
 
 def main() -> None:
-    """Measure, and keep the figures."""
-    options = common.arguments(__doc__ or "", queries=50_000, tables=20, restarts=20, formats="", only="")
-    if options.only:
-        print(json.dumps(restarts(options.restarts)))
-        return
-    if options.restarts:
-        command = [sys.executable, __file__, f"--restarts={options.restarts}", "--only=restarts"]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        growth.keep("restarts", "sessions", json.loads(done.stdout.splitlines()[-1]), options.seed)
+    """Measure, and print the figures."""
+    options = measure.arguments(__doc__ or "", queries=50_000, tables=20, restarts=0, formats="")
     shutil.rmtree(HOME, ignore_errors=True)
-    given = [name for name in ("delta", "iceberg") if common.engine_jars(name)]
-    formats = options.formats.split(",") if options.formats else ["parquet", *given]
-    spark = common.session(**common.readers_conf(formats, HOME / "warehouse"))
+    rows = restarts(options.restarts) if options.restarts else queries(options)
+    measure.emit_series(rows, options.json)
+
+
+def queries(options: Any) -> list[dict[str, Any]]:
+    """Queries in one session, and what it holds after each tenth."""
+    formats = options.formats.split(",") if options.formats else session.formats_with_jars()
+    spark = session.start(**session.readers_conf(formats, HOME / "warehouse"))
     zskip.enable(spark)
     tables, rows = Tables(spark, options.tables, formats, options.seed), []
+    each = options.queries // PARTS
     with ThreadPoolExecutor(THREADS) as pool:
         for part in range(PARTS):
-            each = options.queries // PARTS
             list(pool.map(tables.query, range(part * each, (part + 1) * each)))
-            rows.append({"queries": (part + 1) * each, **growth.rounded(state(spark))})
-            common.log(str(rows[-1]))
-            over = growth.rounded(over_first(rows))
-            result = growth.keep("session", "queries", rows, options.seed, formats=formats, over_first=over)
+            rows.append({"queries": (part + 1) * each, **state(spark)})
+            measure.log(str(rows[-1]))
     tables.check()
     spark.stop()
-    common.emit({"machine": result["machine"], **over}, options.json)
-
-
-def over_first(rows: list[growth.Row]) -> growth.Row:
-    """What the last tenth has over the first, in %."""
-    return {f"{name}_over_first_pct": 100 * (rows[-1][name] / rows[0][name] - 1) for name in rows[0] if rows[0][name]}
+    return rows
 
 
 if __name__ == "__main__":

@@ -2,17 +2,7 @@
 
 python bench/queries/sketches.py --scale 1
 
-- `bloom`: TPC-H orders by o_orderdate in 64 files, asked for single values of o_orderkey, all of them there.
-- `ngram`: orders in 256 files in the generator's order. Its comments are made of few words, all of which are in every
-  file, so English words that it does not have are planted, each in one comment of one or two files, and asked for by
-  LIKE '%word%'.
-- `ranges`: lineitem by l_orderkey in 64 files, of which every 20,000th row (`ranges_few`, 5 in a file) or every 4,000th
-  (`ranges_many`, 23 in a file: more than ranges(8) can tell) lies in some other file, as late rows do; asked for
-  single keys and for ranges of one in a thousand.
-- `geo`: made-up places along 64 roads, a file each, asked for boxes of 2 by 5 degrees.
-
-`mb_saved` is what an average query reads less than by bounds, `kb` what the sketches of all files take. A run fails
-where a file with a matching row is left out.
+The generator's comments are made of few words, all of which are in every file, so English words are planted.
 """
 
 from __future__ import annotations
@@ -34,20 +24,32 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tpch import generated
 
 import zskip
-from shared import common
+from shared import data, measure, session
+
+RUNS = [
+    {"name": "sketches", "title": "What sketches save", "case": "hard",
+     "text": "Files and bytes that queries read by the bounds of columns, and then with a sketch, too; the run fails "
+     "where a file with a matching row is left out. `bloom`: TPC-H orders clustered by date, 200 single keys. "
+     "`ngram`: orders as generated, 63 English words that TPC-H does not use, each planted in the comment of one "
+     "order in one or two files. `ranges`: lineitem by key, of which every 20,000th row (`few`: five in a file) or "
+     "every 4,000th (`many`: 23, more than eight ranges can tell) lies in another file; half of the queries ask for "
+     "one key, half for a thousandth of them. `geo`: places along 64 made-up roads, a file each, and boxes of 2 by 5 "
+     "degrees. `mb_saved` is what a query reads less than by bounds, `kb` what the sketches of all files take.",
+     "options": "--scale 1",
+     "goals": {"bloom_files_read": ("<=", 2), "ngram_files_skipped_pct": (">=", 90),
+     "ranges_*_bytes_over_bounds": ("<=", 0.7)}},
+]  # fmt: skip
 
 FILES = 64
 FILES_OF_COMMENTS = 256
 ROAD_ROWS = 20_000
-WORDS = (
-    "aardvark", "abacus", "apricot", "avocado", "badger", "bazaar", "beehive", "bicycle", "biscuit", "broccoli",
-    "cactus", "camera", "cashmere", "chimney", "cinnamon", "clarinet", "cobweb", "coffee", "dolphin", "dragonfly",
-    "earthquake", "eclipse", "elephant", "fjord", "giraffe", "glacier", "gondola", "harvest", "hazelnut", "igloo",
-    "invoice", "jasmine", "jigsaw", "jukebox", "kayak", "kiosk", "labyrinth", "lantern", "lobster", "magnet",
-    "mosquito", "nutmeg", "oxygen", "papaya", "penguin", "piano", "pyjamas", "quartz", "raccoon", "rhubarb",
-    "saxophone", "sphinx", "subway", "trumpet", "tulip", "umbrella", "vaccine", "vinegar", "volcano", "walnut",
-    "wizard", "xylophone", "yoghurt", "zebra",
-)  # fmt: skip
+WORDS = """
+aardvark abacus apricot avocado badger bazaar beehive bicycle biscuit broccoli cactus camera cashmere chimney
+cinnamon clarinet cobweb coffee dolphin dragonfly earthquake eclipse elephant fjord giraffe glacier gondola harvest
+hazelnut igloo invoice jasmine jigsaw jukebox kayak kiosk labyrinth lantern lobster magnet mosquito nutmeg oxygen
+papaya penguin piano pyjamas quartz raccoon rhubarb saxophone sphinx subway trumpet tulip umbrella vaccine vinegar
+volcano walnut wizard xylophone yoghurt zebra
+""".split()  # noqa: SIM905
 
 
 class Query(NamedTuple):
@@ -66,9 +68,9 @@ class Data(NamedTuple):
 
 def main() -> None:
     """Measure, and print the figures."""
-    options = common.arguments(__doc__ or "", scale=1.0, queries=200)
+    options = measure.arguments(__doc__ or "", scale=1.0, queries=200)
     rng = np.random.default_rng(options.seed)
-    spark = common.session()
+    spark = session.start()
     source = generated(options.scale)
     orders, lineitem = (read(source / name) for name in ("orders", "lineitem"))
     makers: dict[str, tuple[str, Callable[[], Data]]] = {
@@ -78,11 +80,11 @@ def main() -> None:
         "ranges_many": ("ranges(8):l_orderkey", lambda: with_outliers(lineitem, 4_000, options.queries, rng)),
         "geo": ("geo(64):lat, lon", lambda: along_roads(options.queries, rng)),
     }
-    figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version}
+    figures: dict[str, Any] = {}
     for name, (sketch, make) in makers.items():
-        common.log(f"{name}: {sketch}")
+        measure.log(f"{name}: {sketch}")
         figures[name] = saved(spark, make(), sketch)
-    common.emit(figures, options.json)
+    measure.emit(figures, options.json)
 
 
 def saved(spark: Any, data: Data, sketch: str) -> dict[str, Any]:
@@ -90,7 +92,7 @@ def saved(spark: Any, data: Data, sketch: str) -> dict[str, Any]:
     table = zskip.table(spark, str(data.path))
     table.index()
     old_files, old_bytes = asked(data)
-    took = common.seconds(lambda: table.index(sketches=[sketch]))
+    took = measure.seconds(lambda: table.index(sketches=[sketch]))
     files, size = asked(data)
     info = table.info().index
     assert info is not None, "it was just written"
@@ -128,17 +130,12 @@ def asked(data: Data) -> tuple[float, float]:
 
 def read(directory: Path) -> pa.Table:
     """A table of TPC-H in the order of its generator."""
-    parts = sorted(directory.iterdir(), key=lambda path: int(path.name.split(".")[1]))
-    table = pa.concat_tables([pq.read_table(part) for part in parts])
-    plain = [field.with_type(pa.string()) if field.type == pa.string_view() else field for field in table.schema]
-    return table.cast(pa.schema(plain)).combine_chunks()
+    return data.read_whole(sorted(directory.iterdir(), key=lambda path: int(path.name.split(".")[1]))).combine_chunks()
 
 
 def write(name: str, tables: Sequence[pa.Table]) -> Path:
     """A directory with one file for each."""
-    path = common.HOME / "out" / f"sketches-{name}"
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
+    path = data.emptied(data.HOME / "out" / f"sketches-{name}")
     for i, table in enumerate(tables):
         pq.write_table(table, path / f"part-{i:05d}.parquet", compression="zstd")
     return path
@@ -213,14 +210,14 @@ def along_roads(count: int, rng: np.random.Generator) -> Data:
         south, west = rng.uniform((-60, -170), (58, 165)).round(3).tolist()
         north, east = round(south + 2, 3), round(west + 5, 3)
         where = f"lat BETWEEN {south}D AND {north}D AND lon BETWEEN {west}D AND {east}D"
-        queries.append(Query(where, frozenset(i for i, t in enumerate(tables) if inside(t, south, north, west, east))))
+        box = (
+            (pc.field("lat") >= south)
+            & (pc.field("lat") <= north)
+            & (pc.field("lon") >= west)
+            & (pc.field("lon") <= east)
+        )
+        queries.append(Query(where, frozenset(i for i, table in enumerate(tables) if len(table.filter(box)))))
     return Data(write("geo", tables), queries)
-
-
-def inside(table: pa.Table, south: float, north: float, west: float, east: float) -> bool:
-    """Whether some place lies in a box."""
-    lat, lon = table["lat"].to_numpy(), table["lon"].to_numpy()
-    return bool(((lat >= south) & (lat <= north) & (lon >= west) & (lon <= east)).any())
 
 
 if __name__ == "__main__":

@@ -13,7 +13,18 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import zskip
-from shared import common
+from shared import data, measure, session
+
+RUNS = [
+    {"name": "topk", "title": "The first rows, LIMIT and counts", "case": "plain",
+     "text": "TPC-H lineitem in 64 files, sorted by l_shipdate (`date`) and by the Z-order of three columns "
+     "(`zorder`): `ORDER BY l_shipdate DESC LIMIT 10`, `LIMIT 10` and counts over a range of l_shipdate. Files that "
+     "are read, the share of the table's bytes in them, and the time of the query over that of plain Spark on the "
+     "same files, in turns. The run fails where an answer differs.",
+     "options": "--scale 1 --files 64",
+     "goals": {"date_top_10_files": ("<=", 4), "date_limit_10_files": ("<=", 1), "date_count_files": ("<=", 0),
+     "date_count_range_files": ("<=", 2), "zorder_limit_10_files": ("<=", 1)}},
+]  # fmt: skip
 
 BETWEEN = "l_shipdate BETWEEN DATE '1994-01-15' AND DATE '1995-09-20'"
 QUERIES = {
@@ -28,9 +39,9 @@ LAYOUTS = {"date": (["l_shipdate"], "linear"), "zorder": (["l_shipdate", "l_quan
 
 def main() -> None:
     """Check and measure, and print the figures."""
-    options = common.arguments(__doc__ or "", scale=1.0, files=64, rounds=5)
-    spark = common.session()
-    figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version}
+    options = measure.arguments(__doc__ or "", scale=1.0, files=64, rounds=5)
+    spark = session.start()
+    figures: dict[str, Any] = {}
     for layout, (by, curve) in LAYOUTS.items():
         table = cluster(spark, options.scale, by, curve, options.files)
         table.df().createOrReplaceTempView("pruned")
@@ -43,15 +54,15 @@ def main() -> None:
             figures[f"{layout}_{name}_bytes"] = round(table.last_scan.bytes / table.last_scan.bytes_total, 3)
             took = alternate(spark, query, options.rounds)
             figures[f"{layout}_{name}_seconds_over_plain"] = round(took["pruned"] / took["plain"], 2)
-            common.log(f"{layout} {name}: {table.last_scan.files} files, {took}")
-    common.emit(figures, options.json)
+            measure.log(f"{layout} {name}: {table.last_scan.files} files, {took}")
+    measure.emit(figures, options.json)
 
 
 def cluster(spark: Any, scale: float, by: list[str], curve: str, files: int) -> zskip.Table:
     """Cluster lineitem into a new table."""
-    path = Path(common.HOME) / "out" / "topk"
+    path = Path(data.HOME) / "out" / "topk"
     shutil.rmtree(path, ignore_errors=True)
-    zskip.table(spark, str(common.lineitem(scale))).optimize(by, curve=curve, files=files, into=str(path))
+    zskip.table(spark, str(data.lineitem(scale))).optimize(by, curve=curve, files=files, into=str(path))
     return zskip.table(spark, str(path))
 
 
@@ -71,8 +82,8 @@ def alternate(spark: Any, query: str, rounds: int) -> dict[str, float]:
     took: dict[str, list[float]] = {"pruned": [], "plain": []}
     for _ in range(rounds):
         for view, times in took.items():
-            times.append(common.seconds(lambda view=view: spark.sql(query.format(t=view)).collect()))
-    return {view: common.median(times) for view, times in took.items()}
+            times.append(measure.seconds(lambda view=view: spark.sql(query.format(t=view)).collect()))
+    return {view: measure.median(times) for view, times in took.items()}
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,31 @@ import answers
 import tpcds_data
 
 import zskip
-from shared import common
+from shared import measure, session
+
+RUNS = [
+    {"name": "tpcds-date", "title": "All of TPC-DS, clustered by date", "case": "usual",
+     "text": "The 99 queries, each by plain Spark and in an enabled session in turns, on the same files. The seven "
+     "fact tables are clustered by the key of their date, in Z-order by date, item and customer (`three`), or not at "
+     "all (`raw`). Megabytes are those of the files of fact tables that the scans of a query read, without what "
+     "queries for join keys read before; seconds are the whole query's. At scale factor 10 run the first 20 queries "
+     "of which each joins one fact table with some days of `date_dim`. The run fails where an answer differs.",
+     "options": "--scale 1 --layout date --joins always",
+     "goals": {"identical": ("=", 99), "fact_bytes_over_plain": ("<=", 0.48)}},
+    {"name": "tpcds-three-columns", "title": "All of TPC-DS, clustered by three columns",
+     "options": "--scale 1 --layout three --joins auto --rounds 2",
+     "goals": {"identical": ("=", 99), "fact_bytes_over_plain": ("<=", 0.66), "time_over_plain": ("<=", 1.03)}},
+    {"name": "tpcds-not-clustered", "title": "All of TPC-DS, not clustered", "case": "hard",
+     "options": "--scale 1 --layout raw --rounds 2",
+     "goals": {"identical": ("=", 99), "time_over_plain": ("<=", 1.03)}},
+    {"name": "tpcds-delta", "title": "All of TPC-DS, read by Delta", "case": "usual",
+     "options": "--scale 1 --layout date --format delta",
+     "goals": {"identical": ("=", 99), "fact_bytes_over_plain": ("<=", 0.48), "time_over_plain": ("<=", 1.03)}},
+    {"name": "tpcds-iceberg", "title": "All of TPC-DS, read by Iceberg",
+     "options": "--scale 1 --layout date --format iceberg"},
+    {"name": "tpcds-scale-10", "title": "TPC-DS at scale factor 10", "options": "--scale 10 --layout date",
+     "goals": {"identical": ("=", 20), "time_over_plain": ("<=", 0.7)}},
+]  # fmt: skip
 
 SIDES = ("plain", "zskip")
 
@@ -41,117 +65,93 @@ class Measured:
         return min(self.seconds[side])
 
 
-class Bench:
-    """A session with zskip enabled and not."""
+def run(spark: Any, sql: str, side: str, measured: Measured) -> None:
+    """Run a query on one side, and take down what it took."""
+    frames: list[Any] = []
 
-    def __init__(self, spark: Any) -> None:
-        self.spark = spark
+    def work() -> None:
+        frames.append(spark.sql(sql))
+        measured.rows[side] = frames[0].collect()
 
-    @contextmanager
-    def side(self, name: str) -> Iterator[None]:
-        """Queries run as they do on this side."""
-        if name == "plain":
-            yield
-            return
-        with zskip.enabled(self.spark):
-            yield
+    with on(spark, side):
+        measured.seconds[side].append(measure.seconds(work))
+        measured.bytes[side] = fact_bytes(frames[0])
 
-    def run(self, sql: str, side: str, measured: Measured) -> None:
-        """Run a query on one side, and take down what it took."""
-        with self.side(side):
-            frames: list[Any] = []
 
-            def work() -> None:
-                frames.append(self.spark.sql(sql))
-                measured.rows[side] = frames[0].collect()
+def on(spark: Any, side: str) -> Any:
+    """Queries run as they do on this side."""
+    return nullcontext() if side == "plain" else zskip.enabled(spark)
 
-            measured.seconds[side].append(common.seconds(work))
-            measured.bytes[side] = fact_bytes(frames[0])
 
-    def both(self, sql: str) -> tuple[answers.Rows, answers.Rows]:
-        """The answers of both sides, plain Spark's first."""
-        found = []
-        for side in SIDES:
-            with self.side(side):
-                found.append(self.spark.sql(sql).collect())
-        return found[0], found[1]
+def both(spark: Any, sql: str) -> tuple[answers.Rows, answers.Rows]:
+    """The answers of both sides, plain Spark's first."""
+    measured = Measured()
+    for side in SIDES:
+        run(spark, sql, side, measured)
+    return measured.rows["plain"], measured.rows["zskip"]
 
 
 def fact_bytes(frame: Any) -> int:
     """Size of the files of fact tables that the scans of an executed query read."""
-    scans = common.scans(frame)
-    return sum(common.bytes_read(scan) for scan in scans if common.table_name(scan) in tpcds_data.FACTS)
+    scans = session.scans(frame)
+    return sum(session.bytes_read(scan) for scan in scans if session.table_name(scan) in tpcds_data.FACTS)
 
 
 def main() -> None:
     """Check and measure, and print the figures."""
-    options = common.arguments(
+    options = measure.arguments(
         __doc__ or "", scale=1.0, layout="date", format="parquet", joins="auto", queries="", rounds=1
     )
     sqls = tpcds_data.queries()
     chosen = chosen_queries(options)
-    spark = common.session(
-        **common.reader_conf(options.format, tpcds_data.home(options.scale) / "iceberg"),
+    spark = session.start(
+        **session.readers_conf([options.format], tpcds_data.home(options.scale) / "iceberg"),
         spark__sql__shuffle__partitions="4",
         spark__driver__memory="6g",
         spark__zskip__joins=options.joins,
     )
     facts = tpcds_data.FACTS.keys() & set().union(*(tpcds_data.tables_of(sqls[nr]) for nr in at_scale(options.scale)))
     tpcds_data.with_names(spark, options.scale, options.layout, sorted(facts), options.format)
-    bench = Bench(spark)
-    warm_up(bench)
-    figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "queries": shown(chosen)}
-    figures |= {"identical": 0, "differ": ""}
+    warm_up(spark)
+    figures: dict[str, Any] = {"queries": " ".join(map(str, chosen)), "identical": 0, "differ": ""}
     measured: dict[int, Measured] = {}
     for at, nr in enumerate(chosen):
         measured[nr] = Measured()
         for turn in range(options.rounds):
             for side in SIDES if (at + turn) % 2 else SIDES[::-1]:
-                bench.run(sqls[nr], side, measured[nr])
-        wrong = answers.difference(sqls[nr], measured[nr].rows["plain"], measured[nr].rows["zskip"], bench.both)
+                run(spark, sqls[nr], side, measured[nr])
+        rows = measured[nr].rows
+        wrong = answers.difference(sqls[nr], rows["plain"], rows["zskip"], partial(both, spark))
         figures["identical"] += wrong is None
         if wrong is not None:
             figures["differ"] += f"Q{nr}: {wrong} "
         figures[f"Q{nr}"] = line(measured[nr])
-        common.log(f"Q{nr}: {figures[f'Q{nr}']}{'' if wrong is None else ' WRONG: ' + wrong}")
+        measure.log(f"Q{nr}: {figures[f'Q{nr}']}{'' if wrong is None else ' WRONG: ' + wrong}")
     figures |= totals(list(measured.values()))
-    common.emit(figures, options.json)
+    measure.emit(figures, options.json)
     if figures["differ"]:
         raise SystemExit(f"answers differ: {figures['differ']}")
 
 
 def chosen_queries(options: argparse.Namespace) -> list[int]:
     """Which queries to run: those asked for, else all at this scale."""
-    if options.layout not in tpcds_data.LAYOUTS or options.joins not in ("auto", "always", "off"):
-        raise SystemExit("--layout is date, three or raw; --joins is auto, always or off")
-    if options.format not in common.READERS:
-        raise SystemExit(f"--format is {', '.join(common.READERS)}")
-    if not options.queries:
-        return at_scale(options.scale)
-    wanted: set[int] = set()
-    for part in options.queries.split(","):
-        first, _, last = part.partition("-")
-        wanted |= set(range(int(first), int(last or first) + 1))
-    return [nr for nr in at_scale(options.scale) if nr in wanted]
+    ends = [part.partition("-")[::2] for part in options.queries.split(",") if part]
+    chosen = {nr for first, last in ends for nr in range(int(first), int(last or first) + 1)}
+    return [nr for nr in at_scale(options.scale) if nr in chosen or not ends]
 
 
 def at_scale(scale: float) -> list[int]:
     """All queries, of a larger scale only the 20 stars."""
-    return sorted(tpcds_data.queries()) if scale <= 1 else tpcds_data.stars()
+    return sorted(tpcds_data.queries()) if scale <= 1 else list(tpcds_data.STARS)
 
 
-def warm_up(bench: Bench) -> None:
+def warm_up(spark: Any) -> None:
     """Let the JVM and zskip load what the first query of a session would wait for, on both sides."""
     for side in SIDES:
-        with bench.side(side):
+        with on(spark, side):
             for name in tpcds_data.FACTS:
-                bench.spark.table(name).groupBy().count().collect()
-            bench.spark.sql("SELECT count(*) FROM date_dim JOIN time_dim ON d_date_sk = t_time_sk").collect()
-
-
-def shown(chosen: list[int]) -> str:
-    """The numbers of queries, in a line."""
-    return " ".join(map(str, chosen))
+                spark.table(name).groupBy().count().collect()
+            spark.sql("SELECT count(*) FROM date_dim JOIN time_dim ON d_date_sk = t_time_sk").collect()
 
 
 def line(measured: Measured) -> str:

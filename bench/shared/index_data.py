@@ -11,7 +11,7 @@ from it, so that the low digits of all bounds are random:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,10 @@ from zskip.types import DataType
 TYPES = (
     "long", "long", "double", "string", "timestamp", "decimal(12,2)", "long", "date", "string", "integer",
 )  # fmt: skip
+ARROW = {
+    "long": pa.int64(), "timestamp": pa.timestamp("us", "UTC"), "decimal(12,2)": pa.decimal128(12, 2),
+    "date": pa.date32(), "integer": pa.int32(),
+}  # fmt: skip
 ROWS = 5_000
 LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", np.uint8)
 HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
@@ -45,15 +49,8 @@ class Made:
     segments: tuple[Segment, ...]
 
 
-Ends = tuple[Any, Any]
-"""The least and the greatest value of each file."""
-
-
-def make_index(root: str, files: int, columns: int, seed: int, ends: Sequence[Ends] | None = None) -> Made:
-    """Write the index of a table of some files and columns, as refreshes would.
-
-    ends: for each column; None for random ones.
-    """
+def make_index(root: str, files: int, columns: int, seed: int) -> Made:
+    """Write the index of a table of some files and columns, as refreshes would."""
     rng = np.random.default_rng(seed)
     types = [TYPES[i % len(TYPES)] for i in range(columns)]
     names = tuple(f"column_{i:04d}" for i in range(columns))
@@ -65,33 +62,24 @@ def make_index(root: str, files: int, columns: int, seed: int, ends: Sequence[En
     segments = []
     for start in range(0, files, each):
         count = min(each, files - start)
-        part = range(start, start + count)
-        rows = slice(part.start, part.stop)
-        values = (
-            paths[rows],
-            sizes[rows],
-            times[rows],
-            np.full(count, ROWS),
-            np.zeros(count, np.int32),
-            np.ones(count, np.int64),
-        )
+        rows = slice(start, start + count)
+        numbers = np.full(count, ROWS), np.zeros(count, np.int32), np.ones(count, np.int64)
+        values = (paths[rows], sizes[rows], times[rows], *numbers)
         listing = pa.table(dict(zip(FILES_SCHEMA.names, values, strict=True)), schema=FILES_SCHEMA)
         schema = (tuple(range(columns)),)
-        segments.append(write_segment(storage, new_name(), listing, held, schema, (), entries(rng, types, part, ends)))
+        segments.append(write_segment(storage, new_name(), listing, held, schema, (), entries(rng, types, count)))
     manifest = Manifest(version=1, table_version=1, zskip="bench", segments=tuple(segments))
     storage.write(manifest_path(1), manifest.to_bytes())
-    snapshot = Snapshot(
-        root=root,
-        version=1,
-        fields=tuple(Field(name=n, type=DataType(t)) for n, t in zip(names, types, strict=True)),
-        partition_fields=(),
-        partitions=(Partition(directory=""),),
-        paths=tuple(paths),
-        sizes=sizes,
-        mtimes_ms=times,
-        partition_of=np.zeros(files, np.int32),
-    )
-    return Made(storage, snapshot, tuple(segments))
+    return Made(storage, snapshot_of(root, zip(names, types, strict=True), paths, sizes, times), tuple(segments))
+
+
+def snapshot_of(root: str, columns: Iterable[tuple[str, str]], paths: list[str], sizes: Any, times: Any) -> Snapshot:
+    """A snapshot without partitions."""
+    return Snapshot(
+        root=root, version=1, fields=tuple(Field(name=name, type=DataType(kind)) for name, kind in columns),
+        partition_fields=(), partitions=(Partition(directory=""),), paths=tuple(paths), sizes=sizes,
+        mtimes_ms=times, partition_of=np.zeros(len(paths), np.int32),
+    )  # fmt: skip
 
 
 def keep(path: Path, made: Made) -> None:
@@ -105,30 +93,15 @@ def read_snapshot(path: Path) -> Snapshot:
     """The snapshot of a table, from what `keep` wrote."""
     listed = pq.read_table(path / "_snapshot.parquet")
     manifest = Index.load(LocalStorage(str(path))).manifest  # type: ignore[union-attr]
-    columns = manifest.segments[0].columns
-    return Snapshot(
-        root=str(path),
-        version=1,
-        fields=tuple(Field(name=c.path[0], type=DataType(c.type or "")) for c in columns),
-        partition_fields=(),
-        partitions=(Partition(directory=""),),
-        paths=tuple(listed["path"].to_pylist()),
-        sizes=listed["size"].to_numpy(),
-        mtimes_ms=listed["mtime_ms"].to_numpy(),
-        partition_of=np.zeros(listed.num_rows, np.int32),
-    )
+    columns = ((column.path[0], column.type or "") for column in manifest.segments[0].columns)
+    sizes, times = (listed[name].to_numpy() for name in ("size", "mtime_ms"))
+    return snapshot_of(str(path), columns, listed["path"].to_pylist(), sizes, times)
 
 
-def entries(rng: np.random.Generator, types: list[str], part: range, ends: Sequence[Ends] | None) -> Iterator[pa.Table]:
-    """What is known of one column after another.
-
-    part: places of the files.
-    """
-    files = len(part)
+def entries(rng: np.random.Generator, types: list[str], files: int) -> Iterator[pa.Table]:
+    """What is known of one column after another."""
     for number, kind in enumerate(types):
-        lower, upper = (
-            bounds(rng, kind, files) if ends is None else (side[part.start : part.stop] for side in ends[number])
-        )
+        lower, upper = bounds(rng, kind, files)
         share = 0.0 if number % 3 == 0 else rng.random()
         form = DataType(kind).form
         assert form is not None
@@ -178,3 +151,19 @@ def strings(rng: np.random.Generator, files: int) -> tuple[list[bytes], list[byt
     texts = alphabet[digits].tobytes()
     cut = [texts[i : i + length] for i in range(0, len(texts), length)]
     return cut[:files], cut[files:]
+
+
+def random_rows(rng: np.random.Generator, columns: int, rows: int) -> pa.Table:
+    """The rows of a small file of such a table."""
+
+    def values(kind: str) -> pa.Array:
+        numbers = rng.integers(0, 3_000 if kind == "date" else 10**9, rows)
+        if kind == "double":
+            return pa.array(numbers / 7)
+        if kind == "string":
+            return pa.array([f"{number:016x}" for number in numbers.tolist()])
+        if kind == "decimal(12,2)":
+            return pa.array(numbers / 100).cast(ARROW[kind])
+        return pa.array(numbers.astype(np.int32) if kind in ("date", "integer") else numbers).cast(ARROW[kind])
+
+    return pa.table({f"column_{i:04d}": values(TYPES[i % len(TYPES)]) for i in range(columns)})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -16,14 +15,21 @@ class Resources:
     """This process and those that it has started, while a block runs.
 
     Python's memory is that of its largest worker without the pages of mapped files, which the system may drop.
+    directory: one whose growth is watched, too.
     """
 
-    def __init__(self) -> None:
-        self.jvm_mb = self.python_mb = 0.0
+    def __init__(self, directory: Path | None = None) -> None:
+        self.jvm_mb = self.python_mb = self.directory_mb = 0.0
+        self._directory, self._directory_before = directory, 0.0
         self._seconds: dict[tuple[int, bool], list[float]] = {}
         self._driver_s = 0.0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    @property
+    def cpu_s(self) -> float:
+        """The processor seconds of all together."""
+        return round(self._driver_s + sum(end - start for start, end in self._seconds.values()), 1)
 
     def figures(self, prefix: str) -> dict[str, float]:
         """All of them, rounded, by names that begin with `prefix`."""
@@ -46,8 +52,12 @@ class Resources:
             else:
                 self.python_mb = max(self.python_mb, _anonymous_mb(pid))
 
+        size = 0.0 if self._directory is None else _directory_mb(self._directory)
+        self._directory_before = size if begins else self._directory_before
+        self.directory_mb = max(self.directory_mb, size - self._directory_before)
+
     def _watch(self) -> None:
-        while not self._done.wait(0.2):
+        while not self._done.wait(0.1 if self._directory else 0.2):
             self._look(begins=False)
 
     def __enter__(self) -> Resources:
@@ -66,7 +76,7 @@ class Resources:
 def _descendants() -> list[tuple[int, bool]]:
     """The JVMs below this process and the Python workers below them, each with whether it is a JVM."""
     parents: dict[int, tuple[int, str]] = {}
-    for pid in _pids():
+    for pid in [int(path.name) for path in _PROC.iterdir() if path.name.isdigit()]:
         try:
             text = (_PROC / str(pid) / "stat").read_text()
         except OSError:
@@ -84,8 +94,15 @@ def _descendants() -> list[tuple[int, bool]]:
     return found
 
 
-def _pids() -> Iterator[int]:
-    return (int(path.name) for path in _PROC.iterdir() if path.name.isdigit())
+def _directory_mb(directory: Path) -> float:
+    total = 0
+    for path, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(path, name)).st_size
+            except FileNotFoundError:
+                continue
+    return total / 1e6
 
 
 def _anonymous_mb(pid: int) -> float:

@@ -19,14 +19,8 @@ SHARES = np.array([0.03, 0.01, 0.08, 0.12, 0.38, 0.02, 0.2, 0.04, 0.06, 0.01, 0.
 
 def uniform(rows: int) -> Sample:
     random = np.random.default_rng(1)
-    return of(
-        {
-            "c0": random.integers(0, 10**9, rows),
-            "c1": random.integers(0, 10**6, rows),
-            "c2": random.random(rows),
-            "c3": random.integers(0, 1000, rows),
-        }
-    )
+    integers = {"c0": random.integers(0, 10**9, rows), "c1": random.integers(0, 10**6, rows)}
+    return sample_of({**integers, "c2": random.random(rows), "c3": random.integers(0, 1000, rows)})
 
 
 def skewed(rows: int) -> Sample:
@@ -41,7 +35,7 @@ def skewed(rows: int) -> Sample:
     category = random.choice(12, rows, p=SHARES / SHARES.sum())
     loyal = random.random(rows) < 0.5
     category[loyal] = random.choice(12, users, p=SHARES / SHARES.sum())[user[loyal]]
-    return of({"user_id": user, "ts": ts, "order_id": order, "category": category})
+    return sample_of({"user_id": user, "ts": ts, "order_id": order, "category": category})
 
 
 def lineitem(paths: list[Path], rows: int) -> Sample:
@@ -53,17 +47,15 @@ def lineitem(paths: list[Path], rows: int) -> Sample:
     floats = {name: table[name].cast(pa.float64()).to_numpy() for name in names[3:5]}
     columns = {**dates, "l_partkey": table["l_partkey"].to_numpy(), **floats, "l_shipmode": mode}
     chosen = np.random.default_rng(3).permutation(table.num_rows)[:rows]
-    return of({name: values[chosen] for name, values in columns.items()})
+    return sample_of({name: values[chosen] for name, values in columns.items()})
 
 
-def of(columns: dict[str, Any]) -> Sample:
-    fields = tuple(
-        Field(name=name, type=DataType("double" if values.dtype == np.float64 else "long"))
-        for name, values in columns.items()
-    )
+def sample_of(columns: dict[str, Any]) -> Sample:
+    """A sample of numbers, without nulls or partitions."""
+    kinds = ["double" if values.dtype == np.float64 else "long" for values in columns.values()]
     rows = len(next(iter(columns.values())))
     return Sample(
-        fields=fields,
+        fields=tuple(Field(name=name, type=DataType(kind)) for name, kind in zip(columns, kinds, strict=True)),
         columns=tuple(v.astype(np.float64 if v.dtype == np.float64 else np.int64) for v in columns.values()),
         nulls=tuple(np.zeros(rows, np.bool_) for _ in columns),
         partition=np.zeros(rows, np.int32),

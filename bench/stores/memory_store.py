@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import bisect
 import json
+import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -31,14 +35,25 @@ def copy_of(data: bytes, number: int) -> bytes:
     return data
 
 
-def name_of(number: int) -> str:
-    """What a copy is called."""
-    return f"part-{number:08}.parquet"
-
-
 def tag_of(size: int, when: float) -> str:
     """The ETag of an object."""
     return f'"{size}-{when:.0f}"'
+
+
+@contextmanager
+def running(milliseconds: float = 0.0) -> Iterator[str]:
+    """The endpoint of a store that runs while the block does."""
+    command = [sys.executable, __file__, str(milliseconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+        server.kill()
+
+
+def requests(endpoint: str) -> dict[str, int]:
+    """How many there were of each kind since the last time."""
+    with urllib.request.urlopen(f"{endpoint}/requests") as answer:
+        return dict(json.load(answer))
 
 
 class Store:
@@ -66,7 +81,7 @@ class Store:
     def copies(self, count: int, data: bytes) -> None:
         with self.lock:
             self.copied, now = data, float(int(time.time()))
-            self.objects.update((f"t/{name_of(i)}", (i, now)) for i in range(count))
+            self.objects.update((f"t/part-{i:08}.parquet", (i, now)) for i in range(count))
             self.order = sorted(self.objects)
 
     def content(self, key: str) -> tuple[bytes, float] | None:
