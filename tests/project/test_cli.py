@@ -105,6 +105,14 @@ def test_index_keeps_row_groups(events: str, capsys: pytest.CaptureFixture[str])
     assert (code, "page" in err) == (2, True)
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize("where", ["id = 3", "id = -1"])
+def test_files_are_one_scan(events: str, options: list[str], where: str, capsys: pytest.CaptureFixture[str]) -> None:
+    zskip.open(events).record()
+    call("files", events, "--where", where, *options, capsys=capsys)
+    assert zskip.open(events).workload().scans == 1
+
+
 def test_index_keeps_sketches(events: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call("index", events, "--sketch", "bloom(0.01):name", "--sketch", "ngram(3):name", capsys=capsys)
     assert code == 0

@@ -33,6 +33,12 @@ for where, files, rows in ASKED:
     assert frame.count() == rows, where
     assert table.last_scan.files == files, (where, table.last_scan)
     assert len(frame.inputFiles()) <= max(files, 1)
+table.record()
+for where in ("id < 0", "id = 5"):
+    table.df(where)
+scans = table.workload(clear=True).scans
+assert scans == 2, scans
+table.record(False)
 assert table.df("id < 100").groupBy("p").count().collect()[0]["count"] == 100
 assert len(table.files("id = 5")) == 1
 assert "1 files" in str(table.explain("id = 5")), table.explain("id = 5")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +10,7 @@ import zskip
 from zskip.cli.app import app
 from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath, takes_options_of
 from zskip.cli.tables import explain_spark_errors, open_table, show, start_session
-from zskip.errors import InputError, ZskipWarning
+from zskip.errors import InputError
 
 
 @app.command()
@@ -57,13 +56,9 @@ def files(
         return
     from zskip.cli.show import print_json
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ZskipWarning)
-        scan = table.prune(**options)
     row_groups = [name.row_groups for name in names]
-    print_json(
-        {"path": table.path, "where": options.get("where"), "files": names, "row_groups": row_groups, "scan": scan}
-    )
+    where, scan = options.get("where"), table.last_scan
+    print_json({"path": table.path, "where": where, "files": names, "row_groups": row_groups, "scan": scan})
 
 
 @app.command()

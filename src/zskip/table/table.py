@@ -52,7 +52,7 @@ class Table:
 
     @property
     def last_scan(self) -> ScanReport | None:
-        """Reports the latest scan of any `df()` of this object; None before the first."""
+        """Reports the latest scan of any `df()` or `files()` of this object; None before the first."""
         from zskip.table.read.query import report_scans
 
         report_scans(self._handle)
@@ -277,7 +277,8 @@ class Table:
         """
         from zskip.table.read.query import list_files
 
-        return list_files(self._handle, where, deletes=deletes)
+        files, self._last_scan = list_files(self._handle, where, deletes=deletes)
+        return files
 
     def prune(self, where: str | pc.Expression | None = None) -> ScanReport:
         """Report what a scan with this predicate would read, and what each part of the predicate skips.
@@ -285,8 +286,9 @@ class Table:
         where: as in `files`.
         """
         from zskip.table.read.query import prune_files
+        from zskip.table.snapshot import read_snapshot
 
-        return prune_files(self._handle, where)[1]
+        return prune_files(self._handle, read_snapshot(self._handle), where)[1]
 
     def explain(self, where: str | pc.Expression | None = None, *, analyze: bool = False) -> Explanation:
         """Explain step by step which files a predicate keeps, what each part skips, and why a part skips nothing.

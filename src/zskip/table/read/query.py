@@ -25,7 +25,7 @@ from zskip.table.index_binding import bind_index
 from zskip.table.predicates import read_where
 from zskip.table.read.kept_file import KeptFile
 from zskip.table.session import is_case_sensitive
-from zskip.table.snapshot import open_metadata, open_reader, read_snapshot
+from zskip.table.snapshot import open_metadata, open_reader
 from zskip.table.workload.recording import collect_from, home_of, recorder, scan_listener
 
 if TYPE_CHECKING:
@@ -80,29 +80,30 @@ def report_scans(handle: Handle) -> None:
         _log.debug("scans are not reported", exc_info=True)
 
 
-def list_files(handle: Handle, where: str | pc.Expression | None, *, deletes: bool) -> list[KeptFile]:
-    """List the files that might hold a matching row.
+def list_files(
+    handle: Handle, where: str | pc.Expression | None, *, deletes: bool
+) -> tuple[list[KeptFile], ScanReport]:
+    """List the files that might hold a matching row, and report what pruning did.
 
     deletes: say what deletes rows of them. Raises UnsupportedError for a table with such files otherwise.
     """
     reader = open_metadata(handle)
     reader.check_files(deletes=deletes)
-    files, read_deletes = _prune(handle, reader.snapshot, where)[0], reader.snapshot.reading.read_deletes
+    files, report = prune_files(handle, reader.snapshot, where)
+    read_deletes = reader.snapshot.reading.read_deletes
     if not deletes or read_deletes is None:
-        return files
+        return files, report
     deletes_by_uri = {handle.storage.uri(path): value for path, value in read_deletes().items()}
-    return [KeptFile(file, file.row_groups, deletes_by_uri.get(file, ())) for file in files]
+    return [KeptFile(file, file.row_groups, deletes_by_uri.get(file, ())) for file in files], report
 
 
-def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list[KeptFile], ScanReport]:
-    """List the files that might hold a matching row, and report what pruning did.
+def prune_files(
+    handle: Handle, snapshot: Snapshot, where: str | pc.Expression | None
+) -> tuple[list[KeptFile], ScanReport]:
+    """List the files that might hold a matching row, and report what pruning did; the scan counts for the workload.
 
     Files whose row groups are all ruled out are dropped. Rows of the files may be deleted.
     """
-    return _prune(handle, read_snapshot(handle), where)
-
-
-def _prune(handle: Handle, snapshot: Snapshot, where: str | pc.Expression | None) -> tuple[list[KeptFile], ScanReport]:
     started = time.perf_counter()
     predicate = read_where(handle, snapshot, where)
     bound = bind_index(handle, snapshot, warn=where is not None)

@@ -55,16 +55,16 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
         )
     schema = spark.read.parquet(root).schema
     has_quoted_names = where is not None and '"' in where and str(spark.conf.get(_QUOTED, "false")).lower() == "true"
-    kept, report = prune_files(handle, None if has_quoted_names else where)
-    if _differs(snapshot, schema.jsonValue()["fields"]):
+    sees_other_columns = _differs(snapshot, schema.jsonValue()["fields"])
+    if sees_other_columns:
         warnings.warn(
             f'the session sees other columns in "{root}" than zskip, so it reads all files',
             ZskipWarning,
             stacklevel=4,
         )
-        kept, report = prune_files(handle, None)
+    kept, report = prune_files(handle, snapshot, None if has_quoted_names or sees_other_columns else where)
     start = len(handle.storage.root)
-    paths = [root + file[start:] for file in kept or prune_files(handle, None)[0][:1]]
+    paths = [root + file[start:] for file in kept or map(handle.storage.uri, snapshot.paths[:1])]
     if snapshot.partition_fields and any(path.startswith(f"{root}/{HOME}/") for path in paths):
         raise ConflictError(
             f'a rewrite of "{root}" is committed, but its files do not lie in their partitions yet, and they may not '
