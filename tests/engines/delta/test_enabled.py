@@ -215,7 +215,10 @@ def test_df_prunes_as_an_enabled_session_does(engine_spark: SparkSession, tmp_pa
         engine_spark.sql(f"DELETE FROM delta.`{path}` WHERE w = 78")
         assert frame.where("w = 78").count() == 1, "it keeps its version"
         assert table.df().where("w = 78").count() == 0
+    cached = engine_spark.read.format("delta").load(path).cache()
+    cached.count()
     assert table.verify(queries=4).ok
+    cached.unpersist(blocking=True)
     assert table.explain("w = 79").steps[-1].files == 1
     assert table.explain("w = 79", analyze=True).regret.files == 0
     assert table.info().index.files == 24

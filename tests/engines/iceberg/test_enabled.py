@@ -143,7 +143,9 @@ def test_tables_with_deletes_are_indexed_and_pruned(engine_spark: SparkSession, 
         spark.sql(f"MERGE INTO {name} t USING (SELECT 82 AS u) o ON t.u = o.u WHEN MATCHED THEN DELETE")
     assert [row.s for row in spark.table(name).where("u BETWEEN 79 AND 82").collect()] == ["x"]
     check(spark, lambda: spark.table(name))
+    spark.sql(f"CACHE TABLE {name}")
     assert table.verify(queries=12).mismatches == ()
+    spark.sql(f"UNCACHE TABLE {name}")
     assert table.prune("u = 77").files == table.explain("u = 77").steps[-1].files == 2
     assert table.info().index is not None
     assert table.report(tmp_path / "report.html").exists()

@@ -53,6 +53,23 @@ def test_a_clustered_and_partitioned_table(spark: SparkSession, clustered: Path)
     assert result.queries == 1
 
 
+def test_a_cached_table(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    spark.range(100).selectExpr("id", "id % 7 AS k").repartition(2).write.parquet(path)
+    table = zskip.table(spark, path)
+    frames = [frame.cache() for frame in (spark.read.parquet(path), table.df())]
+    try:
+        for frame in frames:
+            frame.count()
+        assert table.index(sketches=["bloom(0.01):k"], collect="scan").files == 2
+        assert table.verify(queries=2).ok
+        spark.range(100, 110).selectExpr("id", "id % 7 AS k").write.mode("append").parquet(path)
+        assert table.verify(queries=2).ok, "what the session has cached is not what the files hold"
+    finally:
+        for frame in frames:
+            frame.unpersist(blocking=True)
+
+
 def test_intervals(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     rows = spark.range(60).selectExpr("make_dt_interval(id, 1) AS d", "make_ym_interval(id, 3) AS m")

@@ -31,7 +31,7 @@ from zskip.storage import Storage
 from zskip.types import read_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from zskip.spark.jvm.catalog import NamedTable
 
@@ -163,8 +163,15 @@ class Reader(MetadataReader):
         return whole if snapshot.reading.opaque else prune_listing(self._spark, whole, prune(snapshot))
 
     def whole(self) -> DataFrame:
-        """The rows as users see them; neither an index nor statistics leave any out."""
+        """The rows in the files as users see them; neither an index nor statistics leave any out."""
         return scan(self._spark, self.schema)
+
+    def _read_uncached(self) -> DataFrameReader:
+        """Spark's reader of tables, of whose rows it takes none from its cache: these have no file, and may be old.
+
+        Spark takes cached rows for a plan with the same options only.
+        """
+        return self._spark.read.option("zskip.uncached", "true")
 
     def live_rows(self, session: SparkSession) -> DataFrame:
         """The rows of the files without deleted ones, with the number of each row's partition in `ORDINAL`, the last.
@@ -235,7 +242,7 @@ class ParquetReader(Reader):
 
     def whole(self) -> DataFrame:
         """The rows as Spark itself reads the directory."""
-        return self._spark.read.parquet(self._storage.root)
+        return self._read_uncached().parquet(self._storage.root)
 
 
 def _has_columns_of(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> bool:

@@ -62,7 +62,7 @@ class DeltaReader(Reader):
         if not is_loaded(self._spark):
             return super().whole()
         snapshot = self.snapshot
-        version = self._spark.read.format("delta").option("versionAsOf", snapshot.version)
+        version = self._read_uncached().format("delta").option("versionAsOf", snapshot.version)
         return version.load(uri_of(snapshot.root))
 
     def live_rows(self, session: SparkSession) -> DataFrame:

@@ -64,7 +64,8 @@ class HudiReader(Reader):
         if not is_loaded(self._spark):
             return super().whole()
         snapshot = self.snapshot
-        return self._spark.read.format("hudi").option("as.of.instant", str(snapshot.version)).load(snapshot.root)
+        version = self._read_uncached().format("hudi").option("as.of.instant", str(snapshot.version))
+        return version.load(snapshot.root)
 
     def live_rows(self, session: SparkSession) -> DataFrame:
         """The rows of the files, with those of their log files, and the number of each row's partition.

@@ -115,7 +115,7 @@ class IcebergReader(Reader):
         return self._by_name(self._catalog)
 
     def _by_name(self, catalog: SessionCatalog) -> DataFrame:
-        return self._spark.table(quote_name(catalog.table.split(".")))
+        return self._read_uncached().table(quote_name(catalog.table.split(".")))
 
     def live_rows(self, session: SparkSession) -> DataFrame:
         """The rows of the files without deleted ones, with the ids of rows in tables that have them."""
