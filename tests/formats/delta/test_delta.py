@@ -580,6 +580,36 @@ def test_an_entry_that_zskip_writes_never_replaces_another(tmp_path: Path, monke
     assert sorted(DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("error", [StorageError("no answer"), FileExistsError("there is something already")])
+def test_an_entry_that_zskip_writes_may_be_there_after_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: bool, error: Exception
+) -> None:
+    path = tmp_path / "t"
+    path.mkdir()
+    pq.write_table(pa.table({"id": [1, 2]}), path / "ü.parquet")
+    size, mtime = (path / "ü.parquet").stat().st_size, (path / "ü.parquet").stat().st_mtime_ns // 1_000_000
+    make(path, {"ü.parquet": '{"numRecords":2}'}, size=size, modificationTime=mtime)
+    write = LocalStorage.write
+
+    def fail(storage: LocalStorage, name: str, data: bytes, **options: Any) -> None:
+        is_entry = name.startswith("_delta_log/")
+        if committed or not is_entry:
+            write(storage, name, data, **options)
+        if is_entry:
+            raise error
+
+    monkeypatch.setattr(LocalStorage, "write", fail)
+    if committed:
+        assert rewrite(opened(path)) == 1
+    else:
+        with pytest.raises(StorageError, match=str(error)):
+            rewrite(opened(path))
+    assert DeltaTable(str(path)).version() == committed
+    assert sorted(DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist()) == [1, 2]
+    assert len(list(path.glob("new*"))) == committed
+
+
 def test_new_files_have_paths_that_nobody_escapes(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write_deltalake(str(path), content(16), partition_by=["region"])

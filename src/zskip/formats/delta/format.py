@@ -322,16 +322,14 @@ class DeltaFormat:
                     return log.add_rows(current, new, rewrite, info, mode=mode, batch=batch)
                 commit_transaction(table, self._storage, old, new, rewrite, info, mode=mode, batch=batch)
             except (DeltaError, OSError, ConflictError, StorageError) as error:
-                if log is None and isinstance(error, ZskipError):
-                    raise
-                newest = self._open()
                 # A failed call may have committed all the same: only the log knows.
+                newest = self._open()
                 with translating_errors(root):
                     version = committed_version(newest, rewrite, old.version)
                 if version is not None:
                     return version
-                if log is not None and mode == REWRITE:
-                    # Delta Lake itself tries again after a commit of another writer that changes nothing here.
+                # Delta Lake itself tries again after a commit of another writer that changes nothing here.
+                if mode == REWRITE if log is not None else isinstance(error, ZskipError):
                     raise
                 if newest.version() == current.version:
                     raise StorageError(f'cannot commit to "{root}": {first_line(error)}') from error
