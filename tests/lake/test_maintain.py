@@ -151,22 +151,26 @@ def test_tables_of_which_nothing_is_known_are_indexed(spark: SparkSession, filte
 
 @pytest.mark.spark
 def test_a_failure_is_told_and_the_next_table_goes_on(
-    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     merge = replan.merge_batches
 
     def refuse(handle: Any, *arguments: Any) -> None:
         if handle.storage.root.endswith("t16"):
             raise StorageError("the disk is full")
+        if handle.storage.root.endswith("t08"):
+            raise ZeroDivisionError("a bug")
         merge(handle, *arguments)
 
     monkeypatch.setattr(replan, "merge_batches", refuse)
     (root / "broken").mkdir()
     (root / "broken" / "x.parquet").write_bytes(b"no Parquet")
     done = zskip.lake(spark, str(root)).maintain(jobs=3)
-    assert done.failed.keys() == {f"{root}/t16", f"{root}/broken"}
+    assert done.failed.keys() == {f"{root}/t16", f"{root}/t08", f"{root}/broken"}
     assert done.failed[f"{root}/t16"] == "the disk is full"
-    assert {table.table for table in done.tables} == {f"{root}/t04", f"{root}/t08"}
+    assert done.failed[f"{root}/t08"] == "ZeroDivisionError: a bug"
+    assert {record.exc_info[0] for record in caplog.records if record.exc_info} == {ZeroDivisionError}
+    assert {table.table for table in done.tables} == {f"{root}/t04"}
     assert "the disk is full" in str(done)
     assert not list(root.rglob(f"{OPERATIONS}/turns/*"))
 

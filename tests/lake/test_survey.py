@@ -77,6 +77,22 @@ def test_a_second_survey_knows_what_has_changed(tmp_path: Path, monkeypatch: pyt
     assert len(looks) == 5
 
 
+def test_a_bug_is_a_line_and_its_traceback_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tables.make_events(tmp_path / "t")
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(sys.modules["zskip.lake.examine"], "_examine", fail)
+    (line,) = zskip.lake(None, str(tmp_path)).survey().tables
+    assert line.error == "ZeroDivisionError: a bug"
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ZeroDivisionError
+
+
 def test_the_rate_of_a_steady_stream_is_found() -> None:
     now = dt.datetime.now(dt.timezone.utc)
     for days, rate in itertools.product((1, 30, 700), (1.0, 50.0)):

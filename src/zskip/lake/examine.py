@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import logging
 import math
 import time
 from collections.abc import Sequence, Set
@@ -46,6 +47,7 @@ from zskip.table.workload.recording import home_of, read_workload
 UNRECORDED = 1.0
 """Made-up queries a day of a table whose scans nobody records."""
 _DAY_MS = 24 * 3600 * 1000
+_log = logging.getLogger("zskip.lake")
 _MOST_QUERIES = 40
 """Recorded queries whose reads are measured; of more, some are drawn by weight."""
 _NO_QUERIES = ParsedWorkload(predicates=(), weights=np.zeros(0))
@@ -114,8 +116,15 @@ def examine(name: str, handle: Handle, terms: Terms, known: Known | None = None)
             known[name] = state, examined.health
         return examined
     except Exception as error:
-        text = str(error) if isinstance(error, ZskipError | OSError) else f"{type(error).__name__}: {error}"
-        return Examined(health=TableHealth(table=name, error=text.strip() or type(error).__name__))
+        return Examined(health=TableHealth(table=name, error=describe_failure(name, error)))
+
+
+def describe_failure(table: str, error: Exception) -> str:
+    """An error as a table's line; what neither zskip nor the system raises on purpose is logged with its traceback."""
+    if isinstance(error, ZskipError | OSError):
+        return str(error).strip() or type(error).__name__
+    _log.error("%s failed in a way that zskip does not expect", table, exc_info=error)
+    return f"{type(error).__name__}: {error}".strip()
 
 
 def _state_of(handle: Handle, snapshot: Snapshot) -> tuple[object, ...]:

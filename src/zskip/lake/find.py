@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import InputError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats.hive import is_hidden
+from zskip.formats.schema import first_line
 from zskip.storage import FileInfo, Storage
 from zskip.table.handle import Handle, storage_at
 
@@ -243,8 +244,7 @@ def _list(spark: SparkSession, statement: str, read: Callable[..., str], pattern
     try:
         return [read(row) for row in spark.sql(statement).collect()]
     except Exception as error:  # catalogs raise what they like
-        reason = str(error).strip().splitlines()[0]
-        raise StorageError(f'the catalog cannot list the tables of "{pattern}": {reason}') from error
+        raise StorageError(f'the catalog cannot list the tables of "{pattern}": {first_line(error)}') from error
 
 
 def _quote(part: str) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zskip.errors import ConflictError, InputError, UnsupportedError, ZskipError
-from zskip.lake.examine import Examined, examine
+from zskip.lake.examine import Examined, describe_failure, examine
 from zskip.lake.find import FoundTable
 from zskip.lake.ranking import Rewrite
 from zskip.lake.replan import Plan, commit_rewrite, plan_again, plan_of
@@ -285,8 +285,7 @@ class _Call:
                     if not any(entry[2] is table for entry in self._heap):
                         self._push(table)
                 return
-        text = str(error) if isinstance(error, ZskipError) else f"{type(error).__name__}: {error}"
-        table.ended = text.strip()
+        table.ended = describe_failure(table.found.name, error)
         with self._changed:
             self._failed[table.found.name] = table.ended
         _log.warning("%s failed, the other tables go on: %s", table.found.name, table.ended)
