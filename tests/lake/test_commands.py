@@ -46,42 +46,37 @@ def test_the_shell(spark: SparkSession, root: Path, capsys: pytest.CaptureFixtur
     assert (code, json.loads(out)["batches"]) == (0, 2)
     (root / "c").mkdir()
     (root / "c" / "x.parquet").write_bytes(b"nothing")
-    code, out, _ = call("maintain", str(root), "--jobs", "2", "--cluster", "auto", "--json", capsys=capsys)
+    code, out, _ = call("maintain", str(root), "--jobs", "2", "--json", capsys=capsys)
     done = json.loads(out)
     assert (code, done["batches"], list(done["failed"])) == (1, 2, [str(root / "c")])
     code, out, _ = call("report", str(root), "-o", str(root.parent / "page.html"), capsys=capsys)
     assert (code, out.strip()) == (0, str(root.parent / "page.html"))
-    code, _, err = call("maintain", str(root), "--cluster", "all", capsys=capsys)
-    assert (code, "cluster='all'" in err) == (2, True)
+    code, _, err = call("maintain", str(root), "--jobs", "0", capsys=capsys)
+    assert (code, "jobs=0" in err) == (2, True)
     code, _, err = call("import", str(root), "--event-logs", str(root / "none"), capsys=capsys)
     assert (code, "there is nothing at" in err) == (2, True)
     assert call("survey", "nowhere/at/all", capsys=capsys)[0] == 2
 
 
 @pytest.mark.spark
-def test_sql(spark: SparkSession, root: Path, tmp_path: Path) -> None:
-    spark.sql(f"CREATE DATABASE lake_sql LOCATION '{tmp_path}/db'")
+def test_names(spark: SparkSession, root: Path, tmp_path: Path) -> None:
+    spark.sql(f"CREATE DATABASE lake_names LOCATION '{tmp_path}/db'")
     try:
         for name in ("a", "b"):
-            spark.sql(f"CREATE TABLE lake_sql.{name} USING parquet LOCATION '{root / name}'")
-        rows = zskip.sql(spark, "SHOW TABLE HEALTH IN lake_sql WITH (exclude = 'a')").collect()
-        assert [(row.table, row.files, row.action, row.error) for row in rows] == [("lake_sql.b", 9, "compact", "")]
-        assert len(zskip.sql(spark, f"SHOW TABLE HEALTH IN '{root}'").collect()) == 2
-        planned = zskip.sql(spark, "MAINTAIN TABLES IN lake_sql BUDGET '1GB' WITH (dry_run = true)").collect()
-        assert sorted((row.table, row.batches, row.error) for row in planned) == [
-            ("lake_sql.a", 1, ""),
-            ("lake_sql.b", 1, ""),
-        ]
-        done = zskip.sql(spark, "MAINTAIN TABLES IN lake_sql BUDGET '1GB'").collect()
-        assert {row.table: row.files_added for row in done} == {"lake_sql.a": 1, "lake_sql.b": 1}
-        assert spark.table("lake_sql.b").count() == tables.ROWS, "the catalog knows of the new files"
-        assert zskip.sql(spark, "MAINTAIN TABLES IN lake_sql").collect() == []
-        with pytest.raises(TableNotFoundError, match='did you mean "lake_sql"'):
-            zskip.sql(spark, "SHOW TABLE HEALTH IN lake_sq")
-        with pytest.raises(InputError, match="budget='huge' is no size"):
-            zskip.sql(spark, "MAINTAIN TABLES IN lake_sql BUDGET 'huge'")
+            spark.sql(f"CREATE TABLE lake_names.{name} USING parquet LOCATION '{root / name}'")
+        (row,) = zskip.lake(spark, "lake_names.*", exclude="*.a").survey().tables
+        assert (row.table, row.files, row.action, row.error) == ("lake_names.b", 9, "compact", "")
+        lake = zskip.lake(spark, "lake_names.*")
+        planned = lake.maintain("1GB", dry_run=True).tables
+        assert {row.table: row.batches for row in planned} == {"lake_names.a": 1, "lake_names.b": 1}
+        done = lake.maintain("1GB").tables
+        assert {row.table: row.files_added for row in done} == {"lake_names.a": 1, "lake_names.b": 1}
+        assert spark.table("lake_names.b").count() == tables.ROWS, "the catalog knows of the new files"
+        assert lake.maintain().tables == ()
+        with pytest.raises(TableNotFoundError, match='did you mean "lake_names'):
+            zskip.lake(spark, "lake_name.*")
     finally:
-        spark.sql("DROP DATABASE lake_sql CASCADE")
+        spark.sql("DROP DATABASE lake_names CASCADE")
 
 
 def event(root: Path, table: str, condition: str, number: int) -> str:

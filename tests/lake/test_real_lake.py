@@ -159,7 +159,7 @@ def test_nothing_is_lost_and_predictions_hold(
             killed_call(root, budget, commits)
             assert content(root) == before
             assert sum(written_since(root, started)) <= 2 * budget
-        last, turns_of_killed = int(time.time() * 1000), set(root.rglob("operations/turns/*"))
+        last = int(time.time() * 1000)
         command = [sys.executable, "-c", CALL, str(root), str(budget)]
         done = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     finally:
@@ -170,8 +170,6 @@ def test_nothing_is_lost_and_predictions_hold(
     assert commits, done
     assert sum(commits) == done["written"] <= budget + max(commits)
     assert len(commits) == done["batches"] > 0
-    # Those of tables that the budget did not reach wait for the next call.
-    assert turns_of_killed.issuperset(root.rglob("operations/turns/*"))
     predicted = zskip.lake(None, str(root)).survey().tables
     rest = zskip.lake(spark, str(root)).maintain()
     assert not {name for name in rest.failed if "broken" not in name and "iceberg" not in name}, rest.failed

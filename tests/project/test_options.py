@@ -45,7 +45,6 @@ NOT_IN_SHELL = {
 }
 OTHER_DEFAULTS = {("index", "collect"): "footers, which need no Spark"}
 STATEMENTS = {
-    "advise": "ADVISE t WITH ({})",
     "compact": "OPTIMIZE t WITH ({})",
     "maintain": "OPTIMIZE t INCREMENTAL WITH ({})",
     "optimize": "OPTIMIZE t ZORDER BY a WITH ({})",
@@ -66,23 +65,24 @@ CLAUSES = {
     ("write", "mode"): "INSERT INTO appends; a statement that overwrites is Spark's",
 }
 NO_OPTIONS_IN_SQL = {
+    "advise": "advice is for Python and the shell",
     "append": "INSERT INTO is Spark's statement",
     "clean": "files are no matter of SQL",
     "describe_index": "DESCRIBE SKIPPING INDEX; it has no options",
     "df": "a query",
     "explain": "EXPLAIN SKIPPING takes a query, and does not run it",
     "files": "EXPLAIN SKIPPING",
-    "history": "DESCRIBE CLUSTERING HISTORY; it has no options",
+    "history": "for Python and the shell",
     "import_workload": "files are no matter of SQL",
     "index": "CREATE and DROP SKIPPING INDEX list sketches; their sizes are for Python and the shell",
-    "info": "DESCRIBE CLUSTERING ... COLUMNS",
+    "info": "for Python and the shell",
     "plot": "a picture",
     "prune": "EXPLAIN SKIPPING",
-    "record": "ALTER WORKLOAD ... RECORD ON",
+    "record": "for Python and the shell",
     "report": "a file",
     "verify": "WHERE; other random queries are for Python and the shell",
-    "what_if": "ADVISE compares all layouts",
-    "workload": "SHOW and CLEAR WORKLOAD",
+    "what_if": "for Python and the shell",
+    "workload": "for Python and the shell",
 }
 VALUES = {"bool": "true", "float": "0.5", "int": "3"}
 

@@ -37,7 +37,6 @@ def test_statements_refuse_what_is_no_table(spark: SparkSession, root: Path, nam
         "OPTIMIZE {} ZORDER BY (id, v)",
         "OPTIMIZE {}",
         "VERIFY {}",
-        "DESCRIBE CLUSTERING {} COLUMNS (id)",
     ):
         with pytest.raises(errors.UnsupportedError, match=says):
             zskip.sql(spark, statement.format(name.format(root)))

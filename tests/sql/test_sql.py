@@ -264,10 +264,6 @@ def test_optimize_gives_the_metrics_of_delta(spark: SparkSession, tmp_path: Path
     assert (found.filesAdded.min, found.filesAdded.max, found.filesAdded.totalSize) == (min(new), max(new), sum(new))
     assert found.partitionsOptimized == 4
     assert found.totalConsideredFiles == len(sizes)
-    assert found.zOrderStats.strategyName == "all"
-    assert found.zOrderStats.mergedFiles.num == len(sizes)
-    assert found.startTimeMs < found.endTimeMs
-    assert found.clusteringStats is None
     assert zskip.open(str(path)).info().layout.curve == "hilbert"
     # Nothing to do.
     empty = zskip.sql(spark, f"OPTIMIZE '{path}' WHERE y = 1999").first().metrics
@@ -367,7 +363,7 @@ def test_optimize_without_columns_merges_small_files(spark: SparkSession, databa
     (first,) = zskip.sql(spark, "OPTIMIZE small WHERE k = 'k1'").collect()
     assert (first.metrics.numFilesRemoved, first.metrics.numFilesAdded, first.metrics.partitionsOptimized) == (6, 1, 1)
     assert (first.metrics.totalConsideredFiles, first.metrics.totalFilesSkipped) == (6, 0)
-    assert (first.metrics.numBins, first.metrics.numBatches, first.metrics.zOrderStats) == (1, 1, None)
+    assert first.metrics.numBatches == 1
     assert first.metrics.filesRemoved.totalSize > first.metrics.filesAdded.totalSize > 0
     (both,) = zskip.sql(spark, "OPTIMIZE small WITH (target_file_size = '1GB', min_file_size = 1000000)").collect()
     assert (both.metrics.numFilesRemoved, both.metrics.numFilesAdded, both.metrics.totalFilesSkipped) == (6, 1, 1)
@@ -390,18 +386,8 @@ def test_optimize_incremental(spark: SparkSession, database: str) -> None:
     assert done.files_added == len(spark.table("grown").inputFiles())
     assert done.kept_after < done.kept_before
     assert spark.table("grown").selectExpr("count(*)", "sum(id)").first() == (900, 404550)
-    (told,) = zskip.sql(spark, "DESCRIBE CLUSTERING HISTORY grown").collect()
-    assert (told.operation, told.by, told.rows, told.files_removed) == ("maintain", ["id", "v"], 900, 3)
-
-
-def test_describe_clustering(spark: SparkSession, plain: str, events: Path) -> None:
-    rows = zskip.sql(spark, "DESCRIBE CLUSTERING plain").collect()
-    assert [row.column for row in rows] == ["id", "v"]
-    assert rows[0].files == 8
-    assert sum(rows[0].depth_histogram.values()) == 8
-    (row,) = zskip.sql(spark, f"DESC CLUSTERING {name_of(events)} COLUMNS (day)").collect()
-    assert row.column == "day"
-    assert row.average_depth > 2
+    (told,) = zskip.table(spark, "grown").history()
+    assert (told.operation, told.by, told.rows, told.files_removed) == ("maintain", ("id", "v"), 900, 3)
 
 
 REFUSED: list[tuple[str, type[Exception], str]] = [
@@ -427,8 +413,6 @@ REFUSED: list[tuple[str, type[Exception], str]] = [
     ("OPTIMIZE untouched WITH (min_file_size = '1GB')", errors.InputError, "more than target_file_size"),
     ("OPTIMIZE plain INCREMENTAL WITH (files = 3)", errors.PredicateError, 'no option "files"; .*budget'),
     ("OPTIMIZE plain INCREMENTAL WHERE id = 3", errors.PredicateError, "expected ZORDER BY, WITH"),
-    ("DESCRIBE CLUSTERING untouched", errors.InputError, "no index"),
-    ("DESCRIBE CLUSTERING plain COLUMNS (l)", errors.InputError, '"l"'),
     ("VERIFY a_view", errors.UnsupportedError, "is a view"),
     ("SELECT nope FROM plain", AnalysisException, "nope"),
     ("SELEC 1", ParseException, "SELEC"),
@@ -495,7 +479,7 @@ def test_names_of_every_kind(spark: SparkSession, tmp_path: Path, name: str) -> 
     frame.write.parquet(str(path))
     zskip.sql(spark, f"OPTIMIZE {name_of(path)} ZORDER BY (`x.y ``z`, `v w`) WITH (files = 3)")
     literal = str(path).replace("\\", "\\\\").replace("'", "\\'")
-    assert zskip.sql(spark, f"DESCRIBE CLUSTERING '{literal}'").count() == 2
+    assert zskip.sql(spark, f"VERIFY '{literal}' WHERE `v w` = 3").first().ok
     spark.read.parquet(str(path)).createOrReplaceTempView("named")
     same(spark, "SELECT count(*) AS n FROM named WHERE `x.y ``z` < 5", 1)
     with pytest.raises(errors.TableNotFoundError):

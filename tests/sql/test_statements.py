@@ -6,12 +6,9 @@ import pytest
 
 from zskip.errors import PredicateError
 from zskip.spark.jvm.catalog import quote_name
-from zskip.sql.statements.lake import MaintainTables, ShowHealth
 from zskip.sql.statements.parser import Target
 from zskip.sql.statements.skipping_index import DescribeIndex
 from zskip.sql.statements.statement import (
-    DescribeClustering,
-    DescribeHistory,
     ExplainSkipping,
     Maintain,
     Optimize,
@@ -21,7 +18,6 @@ from zskip.sql.statements.statement import (
     read_statement,
 )
 from zskip.sql.statements.text import string_of, tokens
-from zskip.sql.statements.workload import Advise, RecordWorkload, ShowWorkload
 from zskip.sql.statements.write import CreateTable, Insert
 
 T = Target(parts=("t",))
@@ -48,22 +44,6 @@ READ: list[tuple[str, Statement]] = [
         "OPTIMIZE t INCREMENTAL UNSEEN 1 WITH (refit = true)",
         Maintain(target=T, options=(("unseen", 1.0), ("refit", True))),
     ),
-    ("ADVISE t", Advise(target=T)),
-    ("advise t with (files = 4, seed = 1);", Advise(target=T, options=(("files", 4), ("seed", 1)))),
-    ("ALTER WORKLOAD ON t RECORD OFF", RecordWorkload(target=T, on=False)),
-    ("ALTER WORKLOAD ON t RECORD ON", RecordWorkload(target=T, on=True)),
-    ("SHOW WORKLOAD ON t", ShowWorkload(target=T)),
-    ("show table health in `my db`", ShowHealth(target=Target(parts=("my db",)))),
-    (
-        "SHOW TABLE HEALTH IN '/lake' WITH (deep = true, exclude = 'a*, b*');",
-        ShowHealth(target=Target(path="/lake"), options=(("deep", True), ("exclude", ("a*", "b*")))),
-    ),
-    ("MAINTAIN TABLES IN sales BUDGET '1TB'", MaintainTables(target=Target(parts=("sales",)), budget="1TB")),
-    (
-        "MAINTAIN TABLES IN c.d BUDGET 5000 WITH (seconds = 60, cluster = 'auto')",
-        MaintainTables(target=Target(parts=("c", "d")), budget="5000", options=(("seconds", 60), ("cluster", "auto"))),
-    ),
-    ("CLEAR WORKLOAD ON t;", ShowWorkload(target=T, clear=True)),
     ("OPTIMIZE t LINEAR BY (1st)", Optimize(target=T, curve="linear", by=("1st",))),
     ("OPTIMIZE t WHERE p = 1", Optimize(target=T, where="p = 1")),
     (
@@ -94,16 +74,6 @@ READ: list[tuple[str, Statement]] = [
     ("OPTIMIZE incremental", Optimize(target=Target(parts=("incremental",)))),
     ("VERIFY t", Verify(target=T)),
     ("verify `t` where a = 'it\\'s' OR b LIKE '%;%';", Verify(target=T, where="a = 'it\\'s' OR b LIKE '%;%'")),
-    ("DESCRIBE CLUSTERING t", DescribeClustering(target=T)),
-    ("desc clustering t columns (a, b)", DescribeClustering(target=T, columns=("a", "b"))),
-    ("DESCRIBE CLUSTERING t COLUMNS a, b;", DescribeClustering(target=T, columns=("a", "b"))),
-    ("DESCRIBE CLUSTERING HISTORY a.t;", DescribeHistory(target=Target(parts=("a", "t")))),
-    ("desc clustering history '/a/t'", DescribeHistory(target=Target(path="/a/t"))),
-    ("DESCRIBE CLUSTERING history", DescribeClustering(target=Target(parts=("history",)))),
-    (
-        "DESCRIBE CLUSTERING history COLUMNS (a)",
-        DescribeClustering(target=Target(parts=("history",)), columns=("a",)),
-    ),
     ("DESCRIBE SKIPPING INDEX ON t", DescribeIndex(target=T)),
     ("desc skipping index on t;", DescribeIndex(target=T)),
     ("create table t cluster by (a, b) as select 1;", CreateTable(target=T, query="select 1", by=("a", "b"))),
@@ -150,8 +120,6 @@ def test_statements(sql: str, expected: Statement) -> None:
         "EXPLAIN SELECT 1",
         "EXPLAIN EXTENDED SELECT 1",
         "DESCRIBE t",
-        "DESCRIBE clustering",
-        "DESC clustering;",
         "DESCRIBE skipping index",
         "DESC skipping index;",
         "DESC skipping index -- of a table of that name",
@@ -173,12 +141,6 @@ def test_anything_else_is_for_spark(sql: str) -> None:
 
 BAD = [
     ("OPTIMIZE", "end of input", 1, 8, "expected a table"),
-    ("SHOW TABLE HEALTH sales", "'sales'", 1, 18, "expected IN and a database"),
-    ("SHOW TABLE HEALTH IN", "end of input", 1, 20, "expected a database, or 'path'"),
-    ("SHOW TABLE HEALTH IN a b", "'b'", 1, 23, "expected WITH or the end"),
-    ("MAINTAIN TABLES IN a BUDGET", "end of input", 1, 27, "expected a size such as '1TB'"),
-    ("MAINTAIN TABLES IN a SECONDS 3", "'SECONDS'", 1, 21, "expected BUDGET, WITH or the end"),
-    ("MAINTAIN TABLES IN a WITH (budget = 3)", "'budget'", 1, 27, 'no option "budget"'),
     ("OPTIMIZE ;", "';'", 1, 9, "expected a table"),
     ("OPTIMIZE t.", "end of input", 1, 11, "expected the rest of a table"),
     ("OPTIMIZE ``", "'``'", 1, 9, "expected a table"),
@@ -209,7 +171,6 @@ BAD = [
     ("OPTIMIZE t /* no end", "'/*'", 1, 11, "the comment has no end"),
     ("VERIFY", "end of input", 1, 6, "expected a table"),
     ("VERIFY t, u", "','", 1, 8, "expected WHERE or the end"),
-    ("DESCRIBE CLUSTERING t a", "'a'", 1, 22, "expected COLUMNS or the end"),
     ("DESCRIBE SKIPPING INDEX t", "'t'", 1, 24, "expected ON"),
     ("DESC SKIPPING INDEX ON", "end of input", 1, 22, "expected a table"),
     ("DESCRIBE SKIPPING INDEX ON t (a)", "'('", 1, 29, "expected a semicolon or the end"),

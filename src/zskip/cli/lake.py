@@ -38,7 +38,6 @@ def _is_path(table: str) -> bool:
 @lake_app.command()
 def survey(
     tables: Tables,
-    deep: Annotated[int, typer.Option(metavar="N", help="Let Spark draw samples of so many of the most read.")] = 0,
     exclude: Exclude = None,
     as_json: AsJson = False,
 ) -> None:
@@ -46,7 +45,7 @@ def survey(
 
     Example: zskip lake survey /lake --exclude "*/tmp/*"
     """
-    show(_open(tables, exclude, spark=deep > 0).survey(deep), as_json)
+    show(_open(tables, exclude).survey(), as_json)
 
 
 @lake_app.command()
@@ -54,9 +53,8 @@ def maintain(
     tables: Tables,
     budget: Annotated[str | None, typer.Option(metavar="SIZE", help="The most to write, such as 1TB.")] = None,
     seconds: Annotated[float | None, typer.Option(metavar="N", help="Begin no batch after so many seconds.")] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", help="How many batches at the same time.")] = 1,
+    jobs: Annotated[int, typer.Option(metavar="N", help="How many tables at the same time.")] = 1,
     min_gain: Annotated[float, typer.Option(metavar="X", help="Bytes to save in 30 days for each byte written.")] = 1.0,
-    cluster: Annotated[str, typer.Option(metavar="keep|auto", help="Whether other tables may be clustered.")] = "keep",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     exclude: Exclude = None,
     as_json: AsJson = False,
@@ -66,7 +64,7 @@ def maintain(
     It ends with 1 if a table failed. Example: zskip lake maintain "sales.*" --budget 1TB --seconds 7200
     """
     done = _open(tables, exclude, spark=not dry_run).maintain(
-        budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=min_gain, cluster=cluster
+        budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=min_gain
     )
     show(done, as_json)
     raise typer.Exit(1 if done.failed else 0)

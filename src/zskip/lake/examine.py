@@ -10,8 +10,7 @@ import dataclasses
 import datetime as dt
 import logging
 import math
-import time
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,12 +23,9 @@ from zskip.advisor.maintenance.planner import Batch
 from zskip.advisor.workload.reservoir import LIFE_MS
 from zskip.advisor.workload.workload import Workload, draw
 from zskip.errors import InputError, UnsupportedError, ZskipError
-from zskip.formats import HOME, OPERATIONS
 from zskip.index import BoundIndex
-from zskip.index.store.segment import INDEX_DIR
 from zskip.lake.ranking import PAY_DAYS, FileReads, Rewrite, rank_rewrites
 from zskip.lake.results import INDEX, TableHealth
-from zskip.layout.workload import UNSEEN
 from zskip.predicate import Columns, columns_of
 from zskip.prune import clustering
 from zskip.records import Bools, Field, Floats, LayoutInfo, Snapshot
@@ -42,79 +38,38 @@ from zskip.table.read.info import find_known, layout_of
 from zskip.table.rewrite.file_bounds import bind_fresh_index
 from zskip.table.rewrite.maintenance_plan import PlannedTable, plan_table
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
-from zskip.table.workload.recording import home_of, read_workload
+from zskip.table.workload.recording import read_workload
 
 UNRECORDED = 1.0
 """Made-up queries a day of a table whose scans nobody records."""
 _DAY_MS = 24 * 3600 * 1000
-_log = logging.getLogger("zskip.lake")
 _MOST_QUERIES = 40
 """Recorded queries whose reads are measured; of more, some are drawn by weight."""
 _NO_QUERIES = ParsedWorkload(predicates=(), weights=np.zeros(0))
 _MOST_COLUMNS = 3
 _OFTEN = 0.25
 """A column is worth clustering by if queries filter by it at least so often, compared with the most filtered one."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Terms:
-    """What is worth a rewrite."""
-
-    min_gain: float = 1.0
-    """Bytes to save in `PAY_DAYS` for each byte written."""
-    budget: int | None = None
-    """Bytes."""
-    reads_footers: bool = False
-    """Whether to read the footers of queried tables without an index."""
+_log = logging.getLogger("zskip.lake")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Examined:
-    """A table's health, and the rewrites that pay, by what they take."""
+    """A table's health, and the rewrites that pay and need no new columns, the best first."""
 
     health: TableHealth
     snapshot: Snapshot | None = None
     plan: PlannedTable | None = None
-    """By the table's layout, or by the columns of its queries; None where only files can be merged."""
+    """By the table's layout; None where files are only merged."""
     rewrites: tuple[Rewrite, ...] = ()
-    """Clusterings and merges by the plan."""
-    merges: tuple[Rewrite, ...] = ()
-    """Of a table that was never clustered: what is worth merging if it stays so."""
 
 
-def make_request(terms: Terms, by: tuple[str, ...] | None, *, dry_run: bool) -> MaintenanceRequest:
-    """The request of `Table.maintain` that stands for a table of a lake."""
-    return MaintenanceRequest(
-        budget=terms.budget,
-        seconds=None,
-        target_file_size=None,
-        by=by,
-        workload=None,
-        unseen=UNSEEN,
-        refit=False,
-        dry_run=dry_run,
-    )
-
-
-Known = dict[str, tuple[object, TableHealth]]
-"""For each table the state of its files when it was examined, and its health then."""
-
-
-def examine(name: str, handle: Handle, terms: Terms, known: Known | None = None) -> Examined:
+def examine(name: str, handle: Handle, min_gain: float, budget: int | None) -> Examined:
     """Examine a table without Spark; whatever is wrong with it is its line's error.
 
-    known: earlier results, true for an hour while the table's files and zskip's own beside them stay the same.
+    min_gain: bytes to save in `PAY_DAYS` for each byte written; budget: bytes.
     """
     try:
-        alone = dataclasses.replace(handle, spark=None, connected=None)
-        snapshot = alone.format.snapshot()
-        state = None if known is None else _state_of(alone, snapshot)
-        if known is not None and name in known and known[name][0] == state:
-            return Examined(health=known[name][1], snapshot=snapshot)
-        examined = _examine(name, alone, terms, snapshot)
-        if known is not None:
-            known[name] = state, examined.health
-        return examined
+        return _examine(name, dataclasses.replace(handle, spark=None, connected=None), min_gain, budget)
     except Exception as error:
         return Examined(health=TableHealth(table=name, error=describe_failure(name, error)))
 
@@ -127,76 +82,81 @@ def describe_failure(table: str, error: Exception) -> str:
     return f"{type(error).__name__}: {error}".strip()
 
 
-def _state_of(handle: Handle, snapshot: Snapshot) -> tuple[object, ...]:
-    """All that a table's health follows from, the hour included, since old queries count less and less."""
-    files = hash((snapshot.paths, snapshot.sizes.tobytes(), snapshot.mtimes_ms.tobytes()))
-    own = [tuple(sorted(handle.home.list_dir(path))) for path in (OPERATIONS, INDEX_DIR)]
-    workload = tuple(sorted(home_of(handle).list_dir(f"{HOME}/workload")))
-    return (snapshot.version, files, *own, workload, int(time.time() // 3600))
-
-
-def examine_in_session(
-    handle: Handle, terms: Terms, by: tuple[str, ...] | None, clusters: bool, settled: Set[str]
-) -> Examined:
-    """Examine a table that is about to be rewritten, and bring its index up to date; raises what is wrong with it.
-
-    by: new clustering columns; clusters: whether more than merges is planned; settled: paths of files to leave alone.
-    """
-    if not clusters:
-        alone = dataclasses.replace(handle, spark=None)
-        return _examine(handle.storage.root, alone, terms, alone.format.snapshot())
-    request = make_request(terms, by, dry_run=False)
-    plan = plan_table(handle, request, spent=0, settled=settled, any_budget=True)
-    return _examine(handle.storage.root, handle, terms, plan.snapshot, plan)
-
-
-def _examine(name: str, handle: Handle, terms: Terms, snapshot: Snapshot, plan: PlannedTable | None = None) -> Examined:
-    """plan: the session's own, if there is one."""
+def _examine(name: str, handle: Handle, min_gain: float, budget: int | None) -> Examined:
+    snapshot = handle.format.snapshot()
     layout = layout_of(handle, snapshot, read_clustering(read_journal(handle.home), snapshot))
-    bound = bind_index(handle, snapshot, warn=False) if plan is None else plan.bound
+    bound = bind_index(handle, snapshot, warn=False)
     known = bound.rows >= 0
     workload, parsed = _read_workload(handle, snapshot)
     queries = queries_a_day(workload)
-    if not known.all() and (layout is not None or (len(parsed) and (known.any() or terms.reads_footers))):
+    if not known.all() and (layout is not None or (len(parsed) and known.any())):
         bound = bind_fresh_index(handle, snapshot, writes=False)
-    problem = ""
     by = None if layout is not None else _choose_columns(bound, parsed)
-    if plan is None and by != ():
-        try:
-            request = make_request(terms, by, dry_run=True)
-            plan = plan_table(
-                handle, request, spent=0, settled=frozenset(), any_budget=True, bound=bound, parsed=parsed
-            )
-        except (InputError, UnsupportedError) as error:
-            problem = str(error)
-    reads = measure_reads(bound, parsed, plan if layout is not None else None)
-    share = _share_served(plan, parsed)
-    rows = np.maximum(bound.rows, 0)
-    target = DEFAULT_FILE_SIZE if plan is None else plan.target
+    plan, problem = _plan(handle, bound, parsed, by, budget)
+    clustered = plan if layout is not None else None
+    reads, rows = measure_reads(bound, parsed, clustered), np.maximum(bound.rows, 0)
+    rank = partial(rank_rewrites, snapshot, reads=reads, rows=rows, queries=queries, min_gain=min_gain, budget=budget)
     rewrites: tuple[Rewrite, ...] = ()
-    merges: tuple[Rewrite, ...] = ()
-    value = partial(rank_rewrites, snapshot, reads=reads, rows=rows, queries=queries, budget=terms.budget)
     if plan is not None:
-        rewrites = value(plan.plan.batches, served=share, planned_reads=plan.plan.reads)
-    if layout is None or plan is None:
-        bins = [
-            Batch(positions=files, files=1, bytes=int(snapshot.sizes[files].sum()), saves=0.0, merges=True)
-            for files in pack(snapshot, target, -(-target // 2))
-        ]
-        merges = value(bins)
-    rewrites, merges = (tuple(r for r in some if r.pays(terms.min_gain)) for some in (rewrites, merges))
-    is_new = layout is None or plan is None
-    best = merges if is_new and sum(r.saved for r in merges) >= sum(r.saved for r in rewrites) else rewrites
+        rewrites = rank(plan.plan.batches, served=_share_served(plan, parsed), planned_reads=plan.plan.reads)
+    small = -(-(DEFAULT_FILE_SIZE if plan is None else plan.target) // 2)
+    merges = rewrites if clustered is not None else rank(_merge_small_files(snapshot, small))
+    best = merges if sum(r.saved for r in merges) >= sum(r.saved for r in rewrites) else rewrites
+    health = dataclasses.replace(
+        _describe_health(name, handle, bound, layout, workload, reads),
+        small_files=int((snapshot.sizes < small).sum()) if len(snapshot) > 1 else 0,
+        indexed=float(known.mean()) if len(known) else 1.0,
+    )
+    return Examined(
+        health=_advise(health, best, clustered is None, plan, bool(len(parsed)), problem, known),
+        snapshot=snapshot,
+        plan=clustered,
+        rewrites=merges,
+    )
+
+
+def _plan(
+    handle: Handle, bound: BoundIndex, parsed: ParsedWorkload, by: tuple[str, ...] | None, budget: int | None
+) -> tuple[PlannedTable | None, str]:
+    """Plan by the table's layout, or by new columns; else say why that is not possible.
+
+    by: new columns, empty for none; None for the table's own.
+    """
+    if by == ():
+        return None, ""
+    request = MaintenanceRequest(budget=budget, any_budget=True, by=by, dry_run=True)
+    try:
+        return plan_table(handle, request, spent=0, settled=frozenset(), bound=bound, parsed=parsed), ""
+    except (InputError, UnsupportedError) as error:
+        return None, str(error)
+
+
+def _merge_small_files(snapshot: Snapshot, small: int) -> list[Batch]:
+    """Merge files below a size in bytes into files of twice that size."""
+    return [
+        Batch(positions=files, files=1, bytes=int(snapshot.sizes[files].sum()), saves=0.0, merges=True)
+        for files in pack(snapshot, 2 * small, small)
+    ]
+
+
+def _describe_health(
+    name: str,
+    handle: Handle,
+    bound: BoundIndex,
+    layout: LayoutInfo | None,
+    workload: Workload,
+    reads: FileReads,
+) -> TableHealth:
+    """The table as it is, with what queries read of it."""
+    snapshot, queries = bound.snapshot, queries_a_day(workload)
     bytes_read, files_read = queries * float(reads.share @ snapshot.sizes), queries * float(reads.share.sum())
-    health = TableHealth(
+    return TableHealth(
         table=name,
         format=handle.format.name,
         files=len(snapshot),
         bytes=snapshot.bytes,
-        rows=int(rows.sum()) if (bound.rows >= 0).all() else None,
-        small_files=int((snapshot.sizes < -(-target // 2)).sum()) if len(snapshot) > 1 else 0,
+        rows=int(bound.rows.sum()) if (bound.rows >= 0).all() else None,
         deleted_rows=_count_deleted(snapshot),
-        indexed=float(known.mean()) if len(known) else 1.0,
         clustered_by=() if layout is None else layout.by,
         overlap=_overlap(bound, layout),
         queries_a_day=queries,
@@ -205,13 +165,6 @@ def _examine(name: str, handle: Handle, terms: Terms, snapshot: Snapshot, plan: 
         files_read_a_day=files_read,
         bytes_read_a_day_after=bytes_read,
         files_read_a_day_after=files_read,
-    )
-    return Examined(
-        health=_advise(health, best, is_new, plan, bool(len(parsed)), problem, known),
-        snapshot=snapshot,
-        plan=plan,
-        rewrites=rewrites,
-        merges=merges,
     )
 
 
@@ -313,7 +266,7 @@ def _advise(
         if is_new and not merges:
             assert plan is not None
             by, action = plan.by, f"optimize by {', '.join(plan.by)}"
-        return describe_action(
+        return _describe_action(
             health,
             action,
             by,
@@ -325,7 +278,7 @@ def _advise(
     unknown = int((~known).sum())
     if unknown and health.files > 1 and health.queries_a_day > 0:
         reason = f"nothing is known of the values in {unknown:,} of {health.files:,} files, so queries read them"
-        more = "; with an index, or survey(deep=True), it is known whether clustering pays" if is_queried else ""
+        more = "; with an index, it is known whether clustering pays" if is_queried else ""
         return dataclasses.replace(health, action=INDEX, reason=reason + more)
     if not health.queries_a_day:
         reason = "scans are recorded, and no query has read it"
@@ -334,7 +287,7 @@ def _advise(
     return dataclasses.replace(health, reason=reason)
 
 
-def describe_action(
+def _describe_action(
     health: TableHealth,
     action: str,
     by: tuple[str, ...],

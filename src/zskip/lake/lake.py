@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from zskip.lake.examine import Known
     from zskip.lake.find import FoundTable
     from zskip.lake.results import LakeMaintenance, LakeWorkload, Survey
 
@@ -31,8 +30,6 @@ class Lake:
         self._patterns = tuple(patterns)
         self._exclude = tuple(exclude)
         self._found: Sequence[FoundTable] | None = found
-        self._known: Known = {}
-        """Results of the last survey, for tables in which nothing has changed since."""
 
     def _find(self) -> Sequence[FoundTable]:
         """Find the tables; the first call uses what opening the lake has found."""
@@ -47,18 +44,15 @@ class Lake:
         self._found = self._find()
         return tuple(table.name for table in self._found)
 
-    def survey(self, deep: bool | int = False) -> Survey:
+    def survey(self) -> Survey:
         """Tell of each table what queries read a day, what would be best for it, and after how many days that pays.
 
-        It reads logs, listings, indexes and recorded scans, and writes nothing. deep: whether Spark may draw a sample,
-        one job each, of the tables that queries read and that were never clustered, to compare layouts; or of how many
-        of them, the most read first. A table that cannot be read is a line with its error.
-
-        Raises InputError for arguments that cannot be right, and for `deep` without Spark.
+        It reads logs, listings, indexes and recorded scans, and writes nothing. A table that cannot be read is a line
+        with its error.
         """
         from zskip.lake.survey import survey
 
-        return survey(self._find(), deep, self._known)
+        return survey(self._find())
 
     def import_workload(self, event_logs: str) -> LakeWorkload:
         """Add the scans in Spark's event logs to the recorded workloads of the tables, in one pass over the logs.
@@ -88,28 +82,24 @@ class Lake:
         jobs: int = 1,
         dry_run: bool = False,
         min_gain: float = 1.0,
-        cluster: str = "keep",
     ) -> LakeMaintenance:
         """Rewrite what saves most for each byte written, whichever table it belongs to; each batch is one commit.
 
-        Tables of which `survey` says `index` are indexed first, by the footers of their files.
+        Tables of which `survey` says `index` are indexed first, by the footers of their files. Clustered tables are
+        maintained by their own layouts; of the others small files are merged.
 
-        budget: the most bytes to write, such as "1TB"; seconds: after which no batch starts; jobs: batches at the same
-        time, of different tables; dry_run: predict, and change nothing; min_gain: bytes that a batch must save queries
-        in 30 days for each byte it writes; cluster: "keep" maintains tables that were clustered and merges small files
-        of the others, "auto" also clusters others by columns that their recorded queries filter by, where that pays.
+        budget: the most bytes to write, such as "1TB"; seconds: after which no batch starts; jobs: tables at the same
+        time; dry_run: predict, and change nothing; min_gain: bytes that a batch must save queries in 30 days for each
+        byte it writes.
 
-        A failure ends the table's turn and is told in `failed`; what was committed stays. Of two calls at once each
-        maintains other tables. A call that is killed leaves all tables whole, and the next goes on.
+        A failure ends the table's turn and is told in `failed`; what was committed stays. A call that is killed leaves
+        all tables whole, and the next goes on.
 
         Raises InputError for arguments that cannot be right, without Spark, and for a budget that no batch fits.
         """
-        from zskip.lake.maintain import maintain
-        from zskip.lake.request import check_request
+        from zskip.lake.maintain import check_request, maintain
 
-        request = check_request(
-            budget=budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=min_gain, cluster=cluster
-        )
+        request = check_request(budget=budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=min_gain)
         return maintain(self._spark, self._find(), request)
 
     def report(self, path: str | PathLike[str] | None = None) -> Path:

@@ -1,349 +1,285 @@
-"""Maintain a lake: the best batches of all tables first, each one commit, until the budget is used or nothing pays.
+"""Maintain a lake: rank the rewrites of all tables, take the best within the budget, and let each table do its part.
 
-    examine all tables without Spark -> index those of which nothing is known
-    -> a heap of their rewrites by bytes saved for each byte written
-    take the best -> take a turn at its table -> plan that table anew with Spark -> the best again -> commit it
-
-The first look ranks the tables, and only those that come to the top are planned by the session.
+examine all tables without Spark -> index those of which nothing is known -> sort rewrites by bytes saved for each
+byte written -> take what fits the budget -> for each table, `maintain` with its share, or merges of small files
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
+import dataclasses
 import logging
+import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from zskip.errors import ConflictError, InputError, UnsupportedError, ZskipError
+from zskip.errors import InputError, UnsupportedError, ZskipError
 from zskip.lake.examine import Examined, describe_failure, examine
 from zskip.lake.find import FoundTable
 from zskip.lake.ranking import Rewrite
-from zskip.lake.replan import Plan, commit_rewrite, plan_again, plan_of
-from zskip.lake.request import LakeRequest
 from zskip.lake.results import INDEX, LakeMaintenance, TableUpkeep, show_days
 from zskip.lake.survey import examine_all
-from zskip.lake.turns import Turns, holding_turns
+from zskip.table.catalog_updates import notifying_catalog
 from zskip.table.refresh_index import refresh_index
-from zskip.table.rewrite.maintain import MaintenanceProgress
+from zskip.table.rewrite.compact import compact_files
+from zskip.table.rewrite.maintain import maintain as maintain_table
+from zskip.table.rewrite.maintenance_request import MaintenanceRequest
+from zskip.table.unchanged_files import identify_files
 from zskip.terminal import Bar, bar
-from zskip.units import show_size
+from zskip.units import read_size, show_size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from zskip.table.handle import Handle
 
-_MOST_CONFLICTS = 5
-"""Rewrites in a row that other writers may spoil before a table's turn ends."""
-_WAIT_SECONDS = 0.2
 _MEGA = 1_000_000
 _log = logging.getLogger("zskip.lake")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LakeRequest:
+    """The arguments of `Lake.maintain`."""
+
+    budget: int | None
+    """Bytes."""
+    seconds: float | None
+    jobs: int
+    dry_run: bool
+    min_gain: float
+
+
+def check_request(
+    *, budget: int | str | None, seconds: float | None, jobs: int, dry_run: bool, min_gain: float
+) -> LakeRequest:
+    """Check the arguments before anything is read or written; raises InputError."""
+    if not isinstance(dry_run, bool):
+        raise InputError(f"dry_run={dry_run!r}: say True or False")
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= 100:
+        raise InputError(f"jobs={jobs!r} is no number of tables at the same time; give 1 to 100")
+    if not _is_number(min_gain) or min_gain < 0:
+        raise InputError(f"min_gain={min_gain!r} is no ratio of bytes; give a number of at least 0, such as 1.0")
+    if seconds is not None and not (_is_number(seconds) and seconds > 0):
+        raise InputError(f"seconds={seconds!r} is no time to work; give a number above 0, or leave it out")
+    budget = None if budget is None else read_size("budget", budget)
+    return LakeRequest(budget=budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=float(min_gain))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
 @dataclass(kw_only=True, slots=True, eq=False)
-class _Table:
-    """A table in a call."""
+class _Share:
+    """What a call does to one table."""
 
-    found: FoundTable
-    plan: Plan
-    is_certain: bool = False
-    """Whether the session has planned it, with `planned_for` bytes left."""
-    planned_for: float = float("inf")
-    is_running: bool = False
-    reserved: int = 0
-    """Bytes of the batch that is planned or written: what is worse must not take them meanwhile."""
-    has_turn: bool = False
-    ended: str = ""
-    """Why its turn is over: an error, `busy`, or empty."""
-    conflicts: int = 0
-    progress: MaintenanceProgress = field(default_factory=MaintenanceProgress)
-    saved: float = 0.0
-    decisions: list[str] = field(default_factory=list)
+    table: FoundTable
+    examined: Examined
+    rewrites: list[Rewrite] = field(default_factory=list)
+    """Those within the budget, the best first."""
+    upkeep: TableUpkeep
+    """What has been done, or would be."""
+
+    @property
+    def handle(self) -> Handle:
+        """How the table is reached."""
+        assert self.table.handle is not None, "a table without one is a line with its error"
+        return self.table.handle
+
+    @property
+    def bytes(self) -> int:
+        """Of the files to replace."""
+        return sum(rewrite.bytes for rewrite in self.rewrites)
+
+    def count(self, **figures: int) -> None:
+        """Add figures of commits."""
+        sums = {name: getattr(self.upkeep, name) + figure for name, figure in figures.items()}
+        self.upkeep = dataclasses.replace(self.upkeep, **sums)
+
+    def decide(self, text: str, saved: float = 0.0) -> None:
+        """Note and log a decision; saved: bytes a day."""
+        _log.info("%s: %s", self.table.name, text)
+        decisions, total = (*self.upkeep.decisions, text), self.upkeep.saved_bytes_a_day + saved
+        self.upkeep = dataclasses.replace(self.upkeep, decisions=decisions, saved_bytes_a_day=total)
 
 
-def maintain(spark: SparkSession | None, found: Sequence[FoundTable], request: LakeRequest) -> LakeMaintenance:
+def maintain(spark: SparkSession | None, tables: Sequence[FoundTable], request: LakeRequest) -> LakeMaintenance:
     """Maintain tables; see `Lake.maintain`."""
-    started = time.monotonic()
     if spark is None and not request.dry_run:
         raise InputError("maintain() needs Spark: open the lake with zskip.lake(spark, ...), or ask for a dry_run")
-    examined = examine_all(found, request.terms(request.budget))
-    with bar("maintain the lake", "MB", ends=False) as progress, holding_turns() as turns:
-        call = _Call(request, found, examined, started, turns, progress)
+    call = _Call(request)
+    shares = call.examine(tables)
+    for share in shares:
+        if share.examined.health.action == INDEX:
+            call.guard(share, call.index)
+    smallest = _choose(shares, request.budget)
+    chosen = sorted((share for share in shares if share.rewrites), key=lambda share: -share.rewrites[0].gain)
+    if smallest is not None and not chosen and not call.failed:
+        size, name = smallest
+        raise InputError(
+            f"budget={request.budget} fits no batch; the smallest that pays has {size} bytes ({show_size(size)}, of "
+            f"{name})"
+        )
+    with bar("maintain the lake", "MB", ends=False) as progress:
+        call.show = partial(_show, progress, shares, sum(share.bytes for share in chosen))
+        jobs = [partial(call.guard, share, call.predict if request.dry_run else call.rewrite) for share in chosen]
         if spark is None or request.dry_run or request.jobs == 1:
-            call.work()
+            for job in jobs:
+                job()
         else:
             from zskip.spark.jobs import run_concurrently
 
-            run_concurrently(spark, [call.work] * request.jobs, request.jobs)
-    return call.result()
+            run_concurrently(spark, jobs, request.jobs)
+    return call.result(shares, "budget" if smallest else "nothing left that is worth its bytes")
+
+
+def _choose(shares: Sequence[_Share], budget: int | None) -> tuple[int, str] | None:
+    """Give each table its rewrites among the best of all that fit; returns the smallest that does not, and its table.
+
+    budget: bytes.
+    """
+    left = math.inf if budget is None else budget
+    smallest: tuple[int, str] | None = None
+    ranked = [(rewrite, share) for share in shares for rewrite in share.examined.rewrites]
+    for rewrite, share in sorted(ranked, key=lambda pair: -pair[0].gain):
+        if rewrite.fits(left):
+            share.rewrites.append(rewrite)
+            left -= rewrite.bytes
+        else:
+            smallest = min(smallest or (rewrite.bytes, share.table.name), (rewrite.bytes, share.table.name))
+    return smallest
+
+
+def _show(progress: Bar, shares: Sequence[_Share], total: int) -> None:
+    written = sum(share.upkeep.bytes_written for share in shares)
+    progress.update(written // _MEGA, max(total, written) // _MEGA)
 
 
 class _Call:
-    """The tables of a call, their rewrites by gain, and what is left of the budget."""
+    """One call: its limits, and what failed."""
 
-    def __init__(
-        self,
-        request: LakeRequest,
-        found: Sequence[FoundTable],
-        examined: Sequence[Examined],
-        started: float,
-        turns: Turns,
-        progress: Bar,
-    ) -> None:
-        self._request, self._started, self._turns, self._bar = request, started, turns, progress
-        self._changed = threading.Condition()
-        self._heap: list[tuple[float, int, _Table, Rewrite]] = []
-        self._unindexed: list[_Table] = []
-        self._numbers = itertools.count()
-        self._written = 0
-        self._too_large: list[tuple[int, str]] = []
-        self._stopped = ""
-        self._failed = {
-            table.name: one.health.error
-            for table, one in zip(found, examined, strict=True)
-            if one.health.error and not table.is_foreign
-        }
-        self._tables: list[_Table] = []
-        for table, one in zip(found, examined, strict=True):
-            if one.health.error:
-                _log.info("leave %s: %s", table.name, one.health.error)
+    def __init__(self, request: LakeRequest) -> None:
+        self._request, self._started = request, time.monotonic()
+        self._lock = threading.Lock()
+        self._is_late = False
+        self.failed: dict[str, str] = {}
+        self.show: Callable[[], None] = lambda: None
+
+    def examine(self, tables: Sequence[FoundTable]) -> list[_Share]:
+        """Examine tables; what cannot be read has failed, unless it belongs to another engine."""
+        shares = []
+        request = self._request
+        results = examine_all(tables, request.min_gain, request.budget)
+        for table, examined in zip(tables, results, strict=True):
+            if examined.health.error:
+                _log.info("leave %s: %s", table.name, examined.health.error)
+                if not table.is_foreign:
+                    self.failed[table.name] = examined.health.error
                 continue
-            state = _Table(found=table, plan=plan_of(one, request.cluster))
-            self._tables.append(state)
-            self._push(state)
-            if one.health.action == INDEX:
-                self._unindexed.append(state)
-            elif not state.plan.rewrites:
-                _log.info("leave %s: %s", table.name, one.health.reason)
+            if not examined.rewrites and examined.health.action != INDEX:
+                _log.info("leave %s: %s", table.name, examined.health.reason)
+            shares.append(_Share(table=table, examined=examined, upkeep=TableUpkeep(table=table.name)))
+        return shares
 
-    def _push(self, table: _Table) -> None:
-        for rewrite in table.plan.rewrites:
-            heapq.heappush(self._heap, (-rewrite.gain, next(self._numbers), table, rewrite))
-
-    def _replace(self, table: _Table, plan: Plan) -> None:
-        """Rank a table's rewrites by a new plan."""
-        self._heap = [entry for entry in self._heap if entry[2] is not table]
-        heapq.heapify(self._heap)
-        table.plan = plan
-        self._push(table)
-
-    def _left(self) -> float:
-        budget = self._request.budget
-        return float("inf") if budget is None else budget - self._written
-
-    def work(self) -> None:
-        """Take the best rewrite and do it, until there is none."""
-        while (taken := self._take()) is not None:
-            table, rewrite = taken
-            try:
-                if rewrite is None:
-                    self._index(table)
-                elif self._request.dry_run:
-                    self._predict(table, rewrite)
-                elif table.is_certain:
-                    self._commit(table, rewrite)
-                else:
-                    self._plan(table)
-            except Exception as error:
-                self._fail(table, error)
-            finally:
-                self._settle(table)
-
-    def _take(self) -> tuple[_Table, Rewrite | None] | None:
-        """Take a table without an index, then the best rewrite of a table that nobody works on.
-
-        Waits while those of others may be the last.
-        """
-        with self._changed:
-            while not self._stopped:
-                taken = self._pop()
-                if taken is not None:
-                    table, rewrite = taken
-                    table.is_running = True
-                    table.reserved = 0 if rewrite is None else rewrite.bytes
-                    return taken
-                if not any(table.is_running for table in self._tables):
-                    break
-                self._changed.wait(_WAIT_SECONDS)
-            return None
-
-    def _pop(self) -> tuple[_Table, Rewrite | None] | None:
-        aside, taken = [], None
-        reserved = sum(table.reserved for table in self._tables)
-        seconds = self._request.seconds
-        if seconds is not None and time.monotonic() - self._started >= seconds:
-            self._stopped = "seconds"
-            return None
-        if self._unindexed:
-            return self._unindexed.pop(), None
-        while self._heap and taken is None:
-            entry = heapq.heappop(self._heap)
-            table, rewrite = entry[2:]
-            if table.ended:
-                continue
-            if table.is_running or (rewrite.fits(self._left()) and not rewrite.fits(self._left() - reserved)):
-                aside.append(entry)  # what runs may need less than is reserved for it
-            elif rewrite.fits(self._left()) or self._can_be_smaller(table):
-                taken = table, rewrite
-            else:
-                self._too_large.append((rewrite.bytes, table.found.name))
-        for entry in aside:
-            heapq.heappush(self._heap, entry)
-        return taken
-
-    def _can_be_smaller(self, table: _Table) -> bool:
-        """Whether a plan for what is left of the budget may have smaller batches; the table is then planned again."""
-        left = self._left()
-        if self._request.dry_run or left <= 0 or left >= table.planned_for:
-            return False
-        table.is_certain = False
-        return True
-
-    def _plan(self, table: _Table) -> None:
-        """Let the session plan a table, and rank its rewrites anew."""
-        handle = table.found.handle
-        assert handle is not None
-        if not self._take_turn(table, handle):
-            return
-        budget = self._request.budget
-        left = None if budget is None else max(int(budget - self._written), 1)
-        plan = plan_again(handle, table.plan, self._request, left, table.progress)
-        with self._changed:
-            self._replace(table, plan)
-            table.is_certain = True
-            table.planned_for = float("inf") if left is None else left
-
-    def _index(self, table: _Table) -> None:
-        """Read the footers of a table of which nothing is known, and rank its rewrites by them."""
-        handle = table.found.handle
-        assert handle is not None
-        if self._request.dry_run:
-            table.decisions.append("index its files")
-            return
-        if not self._take_turn(table, handle):
+    def guard(self, share: _Share, work: Callable[[_Share], None]) -> None:
+        """Do one table's work, unless the time is over; a failure is that table's alone."""
+        if self._seconds_left() == 0:
+            self._is_late = True
             return
         try:
-            index = refresh_index(handle, "footers").bind().info()
-        except UnsupportedError as error:
-            _log.info("leave %s: %s", table.found.name, error)
+            work(share)
+        except Exception as error:
+            text = describe_failure(share.table.name, error)
+            _log.warning("%s failed, the other tables go on: %s", share.table.name, text)
+            with self._lock:
+                self.failed[share.table.name] = text
+
+    def _seconds_left(self) -> float | None:
+        if self._request.seconds is None:
+            return None
+        return max(self._request.seconds - (time.monotonic() - self._started), 0.0)
+
+    def index(self, share: _Share) -> None:
+        """Read the footers of a table of which nothing is known, and examine it again."""
+        if self._request.dry_run:
+            share.decide("index its files")
             return
-        table.decisions.append(f"index {index.files:,} files")
-        _log.info("%s: %s", table.found.name, table.decisions[-1])
-        examined = examine(table.found.name, handle, self._request.terms(self._request.budget))
-        if examined.health.error:
-            raise ZskipError(examined.health.error)
-        with self._changed:
-            self._replace(table, plan_of(examined, self._request.cluster))
+        try:
+            index = refresh_index(share.handle, "footers").bind().info()
+        except UnsupportedError as error:
+            _log.info("leave %s: %s", share.table.name, error)
+            return
+        share.decide(f"index {index.files:,} files")
+        request = self._request
+        share.examined = examine(share.table.name, share.handle, request.min_gain, request.budget)
+        if share.examined.health.error:
+            raise ZskipError(share.examined.health.error)
 
-    def _take_turn(self, table: _Table, handle: Handle) -> bool:
-        """Take a turn at a table; False where another call has it."""
-        if not table.has_turn and not self._turns.take(handle.home):
-            table.ended = "busy"
-            _log.info("leave %s: another call maintains it", table.found.name)
-            return False
-        table.has_turn = True
-        return True
-
-    def _commit(self, table: _Table, rewrite: Rewrite) -> None:
-        handle, before = table.found.handle, table.progress.written
-        assert handle is not None
-        batches = table.progress.batches
-        decision = _describe(table.plan, rewrite)
-        _log.info("%s: %s", table.found.name, decision)
-        commit_rewrite(handle, table.plan, rewrite, self._request, table.progress)
-        with self._changed:
-            table.conflicts = 0
-            if table.progress.batches > batches:
-                self._written += table.progress.written - before
-                table.saved += rewrite.saved
-                table.decisions.append(decision)
-                self._show()
-
-    def _predict(self, table: _Table, rewrite: Rewrite) -> None:
-        progress = table.progress
-        progress.batches += 1
-        progress.removed += rewrite.files
-        progress.added += rewrite.new_files
-        progress.written += rewrite.bytes
-        self._written += rewrite.bytes
-        table.saved += rewrite.saved
-        table.decisions.append(_describe(table.plan, rewrite))
-        _log.info("%s: would %s", table.found.name, table.decisions[-1])
-
-    def _fail(self, table: _Table, error: Exception) -> None:
-        """End a table's turn, unless others were only faster: then it is planned again."""
-        if isinstance(error, ConflictError):
-            table.conflicts += 1
-            if table.conflicts < _MOST_CONFLICTS:
-                _log.info("%s: %s; planning again", table.found.name, error)
-                with self._changed:
-                    table.is_certain = False
-                    if not any(entry[2] is table for entry in self._heap):
-                        self._push(table)
-                return
-        table.ended = describe_failure(table.found.name, error)
-        with self._changed:
-            self._failed[table.found.name] = table.ended
-        _log.warning("%s failed, the other tables go on: %s", table.found.name, table.ended)
-
-    def _settle(self, table: _Table) -> None:
-        with self._changed:
-            table.reserved = 0
-            table.is_running = False
-            is_done = bool(table.ended) or not any(entry[2] is table for entry in self._heap)
-            self._changed.notify_all()
-        if is_done and table.has_turn and table.found.handle is not None:
-            table.has_turn = False
-            self._turns.give_back(table.found.handle.home)
-
-    def _show(self) -> None:
-        waiting = sum(entry[3].bytes for entry in self._heap)
-        total = self._written + int(min(waiting, max(self._left(), 0)))
-        tables = sum(table.progress.batches > 0 for table in self._tables)
-        text = f"maintain the lake: {tables:,} of {len(self._tables):,} tables"
-        self._bar.update(self._written // _MEGA, total // _MEGA, text)
-
-    def result(self) -> LakeMaintenance:
-        """What the call did; raises InputError where nothing fits the budget."""
-        batches = sum(table.progress.batches for table in self._tables)
-        if self._too_large and not batches and not self._failed:
-            size, name = min(self._too_large)
-            raise InputError(
-                f"budget={self._request.budget} fits no batch; the smallest that pays has {size} bytes "
-                f"({show_size(size)}, of {name})"
+    def predict(self, share: _Share) -> None:
+        """Count what would be rewritten."""
+        for rewrite in share.rewrites:
+            share.decide(_describe(share, rewrite), rewrite.saved)
+            share.count(
+                batches=1, bytes_written=rewrite.bytes, files_removed=rewrite.files, files_added=rewrite.new_files
             )
-        stopped = self._stopped or ("budget" if self._too_large or self._left() <= 0 else "")
+
+    def rewrite(self, share: _Share) -> None:
+        """Do a table's rewrites: those of a clustered table by its own `maintain`, else merges."""
+        with notifying_catalog(share.handle) as handle:
+            if share.examined.plan is None:
+                for rewrite in share.rewrites:
+                    self._merge(handle, share, rewrite)
+                return
+            limits = MaintenanceRequest(budget=share.bytes, any_budget=True, seconds=self._seconds_left())
+            done = maintain_table(handle, limits)
+            self._is_late |= done.stopped == "seconds"
+            for rewrite in share.rewrites if done.batches else ():
+                share.decide(_describe(share, rewrite), rewrite.saved)
+            share.count(
+                batches=done.batches,
+                bytes_written=done.bytes_written,
+                files_removed=done.files_removed,
+                files_added=done.files_added,
+            )
+            self.show()
+
+    def _merge(self, handle: Handle, share: _Share, rewrite: Rewrite) -> None:
+        snapshot = share.examined.snapshot
+        assert snapshot is not None, "a table that could be examined has files"
+        if self._seconds_left() == 0:
+            self._is_late = True
+            return
+        bins = [identify_files(snapshot, batch.positions) for batch in rewrite.batches]
+        merged = compact_files(handle, bins, "maintain")
+        if merged is not None:
+            share.decide(_describe(share, rewrite), rewrite.saved)
+            share.count(
+                batches=1,
+                bytes_written=merged.added.bytes,
+                files_removed=merged.removed.files,
+                files_added=merged.added.files,
+            )
+            self.show()
+
+    def result(self, shares: Sequence[_Share], stopped: str) -> LakeMaintenance:
+        """What the call did."""
+        tables = tuple(share.upkeep for share in shares if share.upkeep.decisions)
         return LakeMaintenance(
-            tables=tuple(_upkeep(table) for table in self._tables if table.decisions),
-            batches=batches,
-            bytes_written=sum(table.progress.written for table in self._tables),
-            failed=self._failed,
-            busy=tuple(table.found.name for table in self._tables if table.ended == "busy"),
+            tables=tables,
+            batches=sum(table.batches for table in tables),
+            bytes_written=sum(table.bytes_written for table in tables),
+            failed=self.failed,
             seconds=round(time.monotonic() - self._started, 3),
-            stopped=stopped or "nothing left that is worth its bytes",
+            stopped="seconds" if self._is_late else stopped,
             dry_run=self._request.dry_run,
         )
 
 
-def _upkeep(table: _Table) -> TableUpkeep:
-    progress = table.progress
-    return TableUpkeep(
-        table=table.found.name,
-        batches=progress.batches,
-        bytes_written=progress.written,
-        files_removed=progress.removed,
-        files_added=progress.added,
-        saved_bytes_a_day=table.saved,
-        decisions=tuple(table.decisions),
-    )
-
-
-def _describe(plan: Plan, rewrite: Rewrite) -> str:
-    by = "" if plan.planned is None else f" by {', '.join(plan.planned.by)}"
+def _describe(share: _Share, rewrite: Rewrite) -> str:
+    by = "" if share.examined.plan is None else f" by {', '.join(share.examined.plan.by)}"
     verb = "merge" if rewrite.merges else f"cluster{by}"
     return (
         f"{verb} {rewrite.files:,} files into {rewrite.new_files:,}, {show_size(rewrite.bytes)}; saves "

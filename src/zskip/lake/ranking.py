@@ -96,15 +96,16 @@ def rank_rewrites(
     reads: FileReads,
     rows: Ints,
     queries: float,
+    min_gain: float,
     budget: int | None,
     served: float = 1.0,
     planned_reads: Floats | None = None,
 ) -> tuple[Rewrite, ...]:
-    """Value a plan's batches, and join merges into commits; the best for their bytes first.
+    """Value a plan's batches, and join merges into commits; those that pay, the best for their bytes first.
 
-    rows: (files,); queries: a day; budget: bytes, of which one commit merges a part; served: the share (0 to 1) of the
-    queries that the plan's clustering columns serve; planned_reads: (files,) share of the plan's queries that read each
-    file.
+    rows: (files,); queries: a day; min_gain: as in `Rewrite.pays`; budget: bytes, of which one commit merges a part;
+    served: the share (0 to 1) of the queries that the plan's clustering columns serve; planned_reads: (files,) share of
+    the plan's queries that read each file.
     """
     singles = []
     for batch in batches:
@@ -122,7 +123,7 @@ def rank_rewrites(
             group = []
         group.append(rewrite)
     ranked += [_join(group)] if group else []
-    return tuple(sorted(ranked, key=lambda rewrite: -rewrite.gain))
+    return tuple(sorted((r for r in ranked if r.pays(min_gain)), key=lambda rewrite: -rewrite.gain))
 
 
 def _value_merge(snapshot: Snapshot, batch: Batch, reads: FileReads, queries: float) -> Rewrite:

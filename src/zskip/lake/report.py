@@ -34,7 +34,7 @@ def report(tables: Sequence[FoundTable], patterns: Sequence[str], path: str | os
     """Write the report of tables; see `Lake.report`."""
     need_libraries("jinja2", "plotly")
     target = check_target("lake-report.html" if path is None else path)
-    lines = survey(tables, deep=False)
+    lines = survey(tables)
     notes: list[str] = []
     links = _write_tables(tables, lines, target, notes)
     now = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")

@@ -95,12 +95,12 @@ class TableUpkeep:
     """What a call did to one table, or would do."""
 
     table: str
-    batches: int
+    batches: int = 0
     """Commits."""
-    bytes_written: int
-    files_removed: int
-    files_added: int
-    saved_bytes_a_day: float
+    bytes_written: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+    saved_bytes_a_day: float = 0.0
     """Predicted."""
     decisions: tuple[str, ...] = ()
     """One sentence for the index, and one for each batch."""
@@ -116,8 +116,6 @@ class LakeMaintenance:
     bytes_written: int
     failed: Mapping[str, str]
     """Errors by table; what was committed before stays."""
-    busy: tuple[str, ...]
-    """Tables that another call maintains meanwhile."""
     seconds: float
     stopped: str
     """Why it stopped: `budget`, `seconds`, or nothing left that is worth its bytes."""
@@ -197,7 +195,6 @@ def _maintenance_blocks(done: LakeMaintenance) -> list[Block]:
         ("batches", f"{done.batches:,}"),
         ("bytes written", show_size(done.bytes_written)),
         ("stopped", done.stopped),
-        *([("busy", ", ".join(done.busy))] if done.busy else []),
         ("seconds", f"{done.seconds:.1f}"),
     ]
     parts: list[Block] = [pairs]

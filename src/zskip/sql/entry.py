@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 def sql(spark: SparkSession, text: str) -> DataFrame:
     """Run a statement of zskip's, or any other of Spark's with skipping in the tables that zskip has indexed.
 
-    `OPTIMIZE t [WHERE ...] [ZORDER BY (a, b)]`, `EXPLAIN SKIPPING SELECT ...`, `VERIFY t [WHERE ...]`,
-    `DESCRIBE CLUSTERING t`, `SHOW TABLE HEALTH IN db`, `MAINTAIN TABLES IN db`, and `CREATE`, `REFRESH`, `DROP`, `SHOW`
-    and `DESCRIBE SKIPPING INDEX ON t` are zskip's; t is the name of a table, 'path' or parquet.`path`. Queries give the
-    rows that `spark.sql(text)` gives, from fewer files; commands run as they do there, once.
+    `OPTIMIZE t [WHERE ...] [ZORDER BY (a, b)]`, `CREATE TABLE t CLUSTER BY (a, b) AS SELECT ...`, `INSERT INTO t`,
+    `EXPLAIN SKIPPING SELECT ...`, `VERIFY t [WHERE ...]`, and `CREATE`, `REFRESH`, `DROP` and `DESCRIBE SKIPPING INDEX
+    ON t` are zskip's; t is the name of a table, 'path' or parquet.`path`. Queries give the rows that `spark.sql(text)`
+    gives, from fewer files; commands run as they do there, once.
 
     Raises PredicateError for statements of zskip's that do not parse, TableNotFoundError and UnsupportedError for
     what is no Parquet table, what the methods of `Table` raise, and for any other SQL what Spark raises.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +11,11 @@ from zskip.layout.curves import default_curve
 from zskip.options import Option
 from zskip.spark.jvm.compat import check_session
 from zskip.sql import results
-from zskip.sql.lake import run_lake
 from zskip.sql.queries.pruned_query import run_query
-from zskip.sql.statements.lake import MaintainTables, ShowHealth
-from zskip.sql.statements.skipping_index import CreateIndex, DescribeIndex, DropIndex, IndexStatement
+from zskip.sql.statements.skipping_index import CreateIndex, DropIndex, IndexStatement
 from zskip.sql.statements.statement import (
     CLUSTER_OPTIONS,
     COMPACT_OPTIONS,
-    DescribeClustering,
-    DescribeHistory,
     ExplainSkipping,
     Maintain,
     Optimize,
@@ -29,7 +24,6 @@ from zskip.sql.statements.statement import (
     read_statement,
 )
 from zskip.sql.statements.text import marked_error
-from zskip.sql.statements.workload import Advise, RecordWorkload, ShowWorkload, WorkloadStatement
 from zskip.sql.statements.write import CreateTable, Insert
 from zskip.sql.targets import TargetTable, find_table
 from zskip.sql.write import run_write
@@ -56,16 +50,8 @@ def run(spark: SparkSession, text: str) -> DataFrame:
         return _maintain(spark, statement)
     if isinstance(statement, Verify):
         return results.verification_frame(spark, find_table(spark, statement.target).table.verify(statement.where))
-    if isinstance(statement, DescribeClustering):
-        return _describe(spark, statement)
-    if isinstance(statement, DescribeHistory):
-        return results.history_frame(spark, find_table(spark, statement.target).table.history())
     if isinstance(statement, ExplainSkipping):
         return _explain(spark, statement)
-    if isinstance(statement, Advise | RecordWorkload | ShowWorkload):
-        return _workload(spark, statement)
-    if isinstance(statement, ShowHealth | MaintainTables):
-        return run_lake(spark, statement)
     if isinstance(statement, CreateTable | Insert):
         return run_write(spark, text, statement)
     return _index(spark, statement)
@@ -82,19 +68,7 @@ def _index(spark: SparkSession, statement: IndexStatement) -> DataFrame:
     if isinstance(statement, DropIndex):
         drop = statement.sketches or [sketch.spec for sketch in info.sketches]
         return results.sketches_frame(spark, table.index(drop=drop).sketches)
-    if isinstance(statement, DescribeIndex):
-        return results.index_frame(spark, table.describe_index(), info)
-    return results.sketches_frame(spark, info.sketches)
-
-
-def _workload(spark: SparkSession, statement: WorkloadStatement) -> DataFrame:
-    table = find_table(spark, statement.target).table
-    if isinstance(statement, Advise):
-        options: dict[str, Any] = dict(statement.options)
-        return results.advice_frame(spark, table.advise(**options))
-    if isinstance(statement, RecordWorkload):
-        table.record(statement.on)
-    return results.workload_frame(spark, table.workload(clear=isinstance(statement, ShowWorkload) and statement.clear))
+    return results.index_frame(spark, table.describe_index(), info)
 
 
 def _check_where(spark: SparkSession, text: str, where: str, at: int) -> None:
@@ -120,13 +94,11 @@ def _optimize(spark: SparkSession, statement: Optimize) -> DataFrame:
     arguments: dict[str, Any] = {**(layout or {}), **dict(statement.options), "where": statement.where}
     run = target.table.compact if layout is None else target.table.optimize
     _check_options(statement, COMPACT_OPTIONS if layout is None else CLUSTER_OPTIONS)
-    started = time.time()
     try:
         result: OptimizeResult | CompactResult = run(**arguments)
     finally:
         target.refresh(spark)
-    times = (int(1000 * started), int(1000 * time.time()))
-    return results.optimize_frame(spark, result, target.table.info(), times)
+    return results.optimize_frame(spark, result)
 
 
 def _maintain(spark: SparkSession, statement: Maintain) -> DataFrame:
@@ -161,18 +133,6 @@ def _arguments(statement: Optimize) -> dict[str, Any]:
 def _latest_layout(target: TargetTable) -> dict[str, Any] | None:
     layout = target.table.info().layout
     return None if layout is None else {"by": layout.by, "curve": layout.curve, "build": layout.build}
-
-
-def _describe(spark: SparkSession, statement: DescribeClustering) -> DataFrame:
-    table = find_table(spark, statement.target).table
-    info = table.info(by=statement.columns or None)
-    if info.index is None:
-        raise InputError(f'"{statement.target}" has no index; build it with Table.index() or OPTIMIZE')
-    if not info.clustering and not statement.columns:
-        raise InputError(
-            f'"{statement.target}" was never clustered; name columns: DESCRIBE CLUSTERING t COLUMNS (a, b)'
-        )
-    return results.clustering_frame(spark, info.clustering)
 
 
 def _explain(spark: SparkSession, statement: ExplainSkipping) -> DataFrame:

@@ -126,16 +126,6 @@ def test_without_a_workload_queries_are_made_up(spark: SparkSession, orders: Pat
     assert "files with" in str(found)
 
 
-def test_statements(spark: SparkSession, orders: Path, tmp_path: Path) -> None:
-    queries = tmp_path / "queries.sql"
-    queries.write_text("".join(f"{q[0] if isinstance(q, tuple) else q}\n" for q in asked(20, 3)))
-    options = f"files = 4, workload = '{queries}', columns = 'customer, day'"
-    rows = zskip.sql(spark, f"ADVISE '{orders}' WITH ({options})").collect()
-    assert rows[0]["curve"] == "as it is"
-    assert "Cluster by" in rows[0]["advice"]
-    assert rows[1]["kept"] < rows[0]["kept"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [

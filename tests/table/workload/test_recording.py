@@ -199,11 +199,9 @@ def test_scans_of_spark_are_recorded_but_not_those_of_audits(spark: object, path
         zskip.disable(spark)  # type: ignore[arg-type]
     assert found.scans == 4
     assert "day = DATE '2024-03-01'" in " | ".join(q.where for q in found.queries)
-    shown = zskip.sql(spark, f"SHOW WORKLOAD ON '{path}'").collect()  # type: ignore[arg-type]
-    assert len(shown) == 4
-    assert shown[0]["scans"] == 4
-    zskip.sql(spark, f"ALTER WORKLOAD ON '{path}' RECORD OFF")  # type: ignore[arg-type]
-    zskip.sql(spark, f"CLEAR WORKLOAD ON '{path}'")  # type: ignore[arg-type]
+    assert len(found.shapes()) == 4
+    table.record(False)
+    table.workload(clear=True)
     assert not table.workload().recording
     assert table.workload().scans == 0
 

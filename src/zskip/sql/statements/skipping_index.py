@@ -1,4 +1,4 @@
-"""CREATE, REFRESH, DROP, SHOW and DESCRIBE SKIPPING INDEX: the sketches of a table's index."""
+"""CREATE, REFRESH, DROP and DESCRIBE SKIPPING INDEX: the sketches of a table's index."""
 
 from __future__ import annotations
 
@@ -31,20 +31,13 @@ class DropIndex:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ShowIndex:
-    """`SHOW SKIPPING INDEX ON t`."""
-
-    target: Target
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class DescribeIndex:
     """`DESCRIBE SKIPPING INDEX ON t`."""
 
     target: Target
 
 
-IndexStatement = CreateIndex | DropIndex | ShowIndex | DescribeIndex
+IndexStatement = CreateIndex | DropIndex | DescribeIndex
 
 
 def _create(parser: Parser) -> CreateIndex:
@@ -61,7 +54,7 @@ def _drop(parser: Parser) -> DropIndex:
     return DropIndex(target=target, sketches=sketches)
 
 
-def _bare(statement: type[CreateIndex | ShowIndex | DescribeIndex]) -> Callable[[Parser], IndexStatement]:
+def _bare(statement: type[CreateIndex | DescribeIndex]) -> Callable[[Parser], IndexStatement]:
     """Make the reader of a statement that only names a table."""
 
     def read(parser: Parser) -> IndexStatement:
@@ -76,7 +69,6 @@ INDEX_READERS: dict[str, Callable[[Parser], IndexStatement]] = {
     "CREATE": _create,
     "REFRESH": _bare(CreateIndex),
     "DROP": _drop,
-    "SHOW": _bare(ShowIndex),
     "DESCRIBE": _bare(DescribeIndex),
     "DESC": _bare(DescribeIndex),
 }

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from zskip.errors import PredicateError
 from zskip.layout.curves import curve_traits, curves_for
 from zskip.options import Option, options_of
-from zskip.sql.statements.lake import MaintainTables, ShowHealth, read_maintain_tables, read_show_health
 from zskip.sql.statements.options import Value, read_number, read_options
 from zskip.sql.statements.parser import CURVES, Parser, Target
 from zskip.sql.statements.skipping_index import INDEX_READERS, IndexStatement
 from zskip.sql.statements.text import Token, tokens
-from zskip.sql.statements.workload import WORKLOAD_READERS, WorkloadStatement, read_advise
 from zskip.sql.statements.write import WriteStatement, writer_of
 from zskip.table.table import Table
 
@@ -66,41 +64,13 @@ class Verify:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DescribeClustering:
-    """`DESCRIBE CLUSTERING t [COLUMNS (a, b)]`."""
-
-    target: Target
-    columns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DescribeHistory:
-    """`DESCRIBE CLUSTERING HISTORY t`."""
-
-    target: Target
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
     """Anything else."""
 
     text: str
 
 
-Statement = (
-    Optimize
-    | Maintain
-    | ExplainSkipping
-    | Verify
-    | DescribeClustering
-    | DescribeHistory
-    | IndexStatement
-    | WorkloadStatement
-    | WriteStatement
-    | ShowHealth
-    | MaintainTables
-    | Query
-)
+Statement = Optimize | Maintain | ExplainSkipping | Verify | IndexStatement | WriteStatement | Query
 
 
 def read_statement(sql: str) -> Statement:
@@ -121,29 +91,18 @@ def _reader_of(sql: str) -> Callable[[Parser], Statement] | None:
     """Find the reader of a statement by its first words; None for Spark."""
     start = _start(sql)
     words = tuple(token.upper for token in start)
-    describes = words[:1] in (("DESCRIBE",), ("DESC",))
     if words[:1] == ("OPTIMIZE",):
         return _optimize
     if words[:1] == ("VERIFY",):
         return _verify
-    if words[:1] == ("ADVISE",):
-        return read_advise
     if words[:2] in (("CREATE", "TABLE"), ("INSERT", "INTO")):
         return writer_of(sql)
-    if words[1:3] == ("WORKLOAD", "ON"):
-        return WORKLOAD_READERS.get(words[0])
     if words[1:3] == ("SKIPPING", "INDEX"):
         # A column INDEX of a table SKIPPING, described alone, is Spark's.
+        describes = words[0] in ("DESCRIBE", "DESC")
         return None if describes and _ends(start, 3) else INDEX_READERS.get(words[0])
-    if words[:3] == ("SHOW", "TABLE", "HEALTH"):
-        return read_show_health
-    if words[:2] == ("MAINTAIN", "TABLES"):
-        return read_maintain_tables
     if words[:2] == ("EXPLAIN", "SKIPPING"):
         return _explain
-    if describes and words[1:2] == ("CLUSTERING",):
-        # And so is a table of that name.
-        return None if _ends(start, 2) else _describe
     return None
 
 
@@ -210,25 +169,6 @@ def _verify(parser: Parser) -> Verify:
     where, where_at = parser.predicate()
     parser.finish("a semicolon" if where else "WHERE")
     return Verify(target=target, where=where, where_at=where_at)
-
-
-def _describe(parser: Parser) -> DescribeClustering | DescribeHistory:
-    parser.take()
-    parser.take()
-    if parser.now.upper == "HISTORY" and _names_a_table(parser.ahead(1)):
-        parser.take()
-        target = parser.target()
-        parser.finish("a semicolon")
-        return DescribeHistory(target=target)
-    target = parser.target()
-    columns = parser.keys() if parser.accept("COLUMNS") else ()
-    parser.finish("a semicolon" if columns else "COLUMNS")
-    return DescribeClustering(target=target, columns=columns)
-
-
-def _names_a_table(token: Token) -> bool:
-    """Whether a table's name follows HISTORY, so that HISTORY itself is not one."""
-    return token.kind in ("word", "quoted", "string") and token.upper != "COLUMNS"
 
 
 def _explain(parser: Parser) -> ExplainSkipping:

@@ -68,15 +68,13 @@ def plan_table(
     *,
     spent: int,
     settled: Set[str],
-    any_budget: bool = False,
     bound: BoundIndex | None = None,
     parsed: ParsedWorkload | None = None,
 ) -> PlannedTable:
     """Read the snapshot and the bounds of its files, and plan; raises what is wrong with the table or the request.
 
-    spent: bytes of the budget; settled: paths of files to leave alone; any_budget: whether the budget may be less than
-    one new file; bound: the files to plan for, those of today by default; parsed: the request's workload, if it is
-    parsed already.
+    spent: bytes of the budget; settled: paths of files to leave alone; bound: the files to plan for, those of today by
+    default; parsed: the request's workload, if it is parsed already.
     """
     bound = _bind(handle, dry_run=request.dry_run) if bound is None else bound
     snapshot = bound.snapshot
@@ -84,7 +82,7 @@ def plan_table(
     by, curve, build = _choose_layout(handle, snapshot, clustering, request)
     target = request.target_file_size
     target = target or (clustering.newest.target_file_size if clustering else None) or DEFAULT_FILE_SIZE
-    if request.budget is not None and request.budget < target and not any_budget:
+    if request.budget is not None and request.budget < target and not request.any_budget:
         raise InputError(
             f"budget={request.budget} is less than one file of {show_size(target)}; give more, or a smaller "
             "target_file_size"

@@ -32,6 +32,8 @@ class MaintenanceRequest:
 
     budget: int | None = field(default=None, metadata={"check": read_size})
     """Bytes."""
+    any_budget: bool = False
+    """Whether the budget may be less than one new file."""
     seconds: float | None = field(default=None, metadata={"check": _read_seconds})
     target_file_size: int | None = field(default=None, metadata={"check": read_size})
     """Bytes; None for the size of the last time."""
