@@ -82,6 +82,30 @@ def test_writers_with_wrong_bounds(created_by, decimals, floats):
     assert (trust.decimal_bytes, trust.floats) == (decimals, floats)
 
 
+PARQUET_NET = ("Parquet.Net version 4.25.0", "Parquet.Net v6.0.3 (build 1a2b)", "parquet-dotnet 3.9.1")
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("writer", PARQUET_NET)
+def test_the_times_of_parquet_net_are_not_bounded(writer, copied):
+    """It shifts them by the writer's time zone, or ignores their unit; rows that other writers copied keep them."""
+    moment = dt.datetime(2021, 1, 1, 12)
+    times = {
+        "d": pa.array([moment.date()]),
+        "t": pa.array([moment.time()], pa.time64("us")),
+        "ltz": pa.array([moment], pa.timestamp("us", "UTC")),
+        "ntz": pa.array([moment], pa.timestamp("ms")),
+    }
+    table = pa.table({**times, "i": [1]})
+    if copied:
+        table = table.replace_schema_metadata({b"original.created.by": writer.encode()})
+        stats = stats_of(stream := io.BytesIO(write(table)), len(stream.getvalue()))
+    else:
+        created = pq.ParquetFile(pa.BufferReader(write(table))).metadata.created_by.encode()
+        stats = stats_of(*rewrite_footer(table, created, writer.encode().ljust(len(created))))
+    assert {name: stats[name] for name in stats} == {**dict.fromkeys(times, (None, None, 0)), "i": (1, 1, 0)}
+
+
 @pytest.mark.parametrize(
     ("keys", "proleptic"),
     [
@@ -292,7 +316,7 @@ def bounds(kind: pa.DataType, low: object, high: object, **distrust: bool) -> tu
     stats = SimpleNamespace(has_min_max=True, min_raw=low, max_raw=high, has_null_count=True, null_count=0)
     chunk = SimpleNamespace(statistics=stats, physical_type=leaves.indexed[0].physical_type)
     group = SimpleNamespace(num_rows=2, column=lambda ordinal: chunk)
-    trust = {"ordered": True, "decimal_bytes": True, "floats": True, "proleptic": True} | distrust
+    trust = {"ordered": True, "decimal_bytes": True, "floats": True, "times": True, "proleptic": True} | distrust
     lists = read_group_stats(plan_footers(leaves, Trust(**trust), frozenset()), group)
     return lists.lower[0], lists.upper[0]
 
@@ -308,6 +332,9 @@ def test_each_distrust_costs_its_types_their_bounds():
     assert bounds(pa.decimal128(9, 2), b"\xff\xff\xff\xff", b"\0\0\0\1", decimal_bytes=False) == none
     assert bounds(pa.float64(), 1.0, 2.0) == (1.0, 2.0)
     assert bounds(pa.float64(), 1.0, 2.0, floats=False) == none
+    for kind in (pa.date32(), pa.time64("us"), pa.timestamp("us"), pa.timestamp("ms", "UTC")):
+        assert bounds(kind, 1, 2) != none
+        assert bounds(kind, 1, 2, times=False) == none
 
 
 def test_bounds_that_cannot_be_are_no_bounds():

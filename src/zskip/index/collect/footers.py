@@ -226,7 +226,11 @@ def plan_footers(
 def _step(leaf: Leaf, trust: Trust) -> Step:
     form = leaf.type.form
     is_unordered = leaf.by_bytes and not trust.ordered
-    is_wrong = (form is Form.FLOAT and not trust.floats) or (leaf.decimal_bytes and not trust.decimal_bytes)
+    is_wrong = (
+        (form is Form.FLOAT and not trust.floats)
+        or (leaf.decimal_bytes and not trust.decimal_bytes)
+        or (not trust.times and (leaf.calendar or leaf.type.is_time))
+    )
     first = _DAY_1900 if leaf.type.name == "date" else _MICROS_1900
     return Step(
         ordinal=leaf.ordinal,

@@ -12,6 +12,7 @@ Each rule covers a bug or a convention that would otherwise make a query lose ro
   writer, which leaves out both bounds of a column with NaN;
 - days and timestamps before 1900 may be in the hybrid Julian calendar, which Spark rebases as it reads, unless
   the footer says that Spark 3 or later wrote them unchanged;
+- Parquet.Net shifts the bounds of timestamps by the writer's time zone, or ignores their unit;
 - timestamps of 96 bits have no bounds; Spark shifts those of writers other than parquet-mr by a time zone if
   `spark.sql.parquet.int96TimestampConversion` is set, so that not even their type is known.
 """
@@ -39,6 +40,9 @@ _ZSKIP = "parquet-cpp-zskip"
 _RIGHT_DECIMALS = {"parquet-mr": (1, 10), "parquet-cpp-arrow": (4, 0), _ZSKIP: (4, 0), "DuckDB": (0, 0)}
 """Writers with correct bounds of decimals in fixed byte arrays, and their first correct version."""
 
+_WRONG_TIMES = ("parquet.net", "parquet-dotnet")
+"""Writers with wrong bounds of dates and times in any version, in lower case."""
+
 _NAN_IS_GREATEST = ((1, 10), (1, 17))
 """The first and last version of parquet-mr that includes NaN in an upper bound."""
 
@@ -53,6 +57,8 @@ class Trust:
     """Bounds of decimals in fixed byte arrays are correct."""
     floats: bool
     """Bounds of floats hold for the values that are not NaN."""
+    times: bool
+    """Bounds of dates, times and timestamps are correct."""
     nan_in_bounds: bool = False
     """If there is a NaN, the upper bound is NaN or there is none."""
     proleptic: bool
@@ -73,6 +79,7 @@ def judge(footer: bytes, columns: int, created_by: str, metadata: Mapping[bytes,
         ordered=ordered,
         decimal_bytes=ordered and writer in _RIGHT_DECIMALS and version >= _RIGHT_DECIMALS[writer],
         floats=writer != "parquet-cpp",
+        times=not any(text.lower().startswith(_WRONG_TIMES) for text in (created_by or "", _original_writer(keys))),
         nan_in_bounds=_SPARK_VERSION in keys
         and _COPIED not in keys
         and (writer == _ZSKIP or (writer == "parquet-mr" and _NAN_IS_GREATEST[0] <= version <= _NAN_IS_GREATEST[1])),
@@ -118,6 +125,10 @@ def _writer(created_by: str) -> tuple[str, tuple[int, int]]:
     if match is None:
         return "", (0, 0)
     return match[1], (int(match[2]), int(match[3] or 0))
+
+
+def _original_writer(metadata: Mapping[bytes, bytes]) -> str:
+    return metadata.get(_COPIED, b"").decode(errors="replace")
 
 
 def _is_proleptic(metadata: Mapping[bytes, bytes]) -> bool:
