@@ -154,6 +154,19 @@ def test_what_does_not_compare_gives_no_keys(key_type, column):
     assert keys_of(np.array([1]), DataType(key_type), DataType(column)) is None
 
 
+@pytest.mark.parametrize("key", [2.0**53, -(2.0**53), 1e16, 2.0**63, -(2.0**63)])
+def test_doubles_that_several_longs_become_rule_out_no_file_of_longs(key):
+    """Spark compares both as doubles, so that the long 2^53 + 1 equals the double 2^53."""
+    keys = keys_of(np.array([7.0, key]), DataType("double"), DataType("long"))
+    assert keys is None
+    assert keys_of(np.array([7.0, key]), DataType("double"), DataType("integer")).lower.tolist() == [7]
+
+
+def test_doubles_beyond_all_longs_equal_none():
+    beyond = np.array([2.0**53 - 1, 1e19, -1e300, np.inf, -np.inf, 0.5])
+    assert keys_of(beyond, DataType("double"), DataType("long")).lower.tolist() == [2**53 - 1]
+
+
 def test_few_values_are_a_predicate_for_sketches():
     keys = keys_of(np.array([7, 5, 7]), DataType("long"), DataType("integer"))
     assert keys.predicate(Column(("a",), DataType("integer"))) == In(Column(("a",), DataType("integer")), (5, 7))

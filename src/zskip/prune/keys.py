@@ -24,6 +24,7 @@ MOST_RANGES = 1_000
 FEW_VALUES = 1_000
 """At most this many values are also looked up in sketches."""
 _EXACT_DOUBLE = 2**53
+"""From here on several integers become the same double."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -121,8 +122,13 @@ def _to_column_type(values: Values, key_type: DataType, column_type: DataType) -
     if key_type.form is column_type.form is Form.FLOAT or (key_type.is_time and column_type.is_time):
         return values
     if key_type.name == "double" and column_type.is_integer:
+        least, greatest = value_range(column_type)
         doubles = values.astype(np.float64)
-        whole: Ints = doubles[(np.abs(doubles) <= _EXACT_DOUBLE) & (doubles == np.trunc(doubles))].astype(np.int64)
+        # The greatest long becomes the double 2^63.
+        doubles = doubles[(doubles >= least) & (doubles <= float(greatest)) & (doubles == np.trunc(doubles))]
+        if len(doubles) and np.abs(doubles).max() >= _EXACT_DOUBLE:
+            return None
+        whole: Ints = doubles.astype(np.int64)
         return whole
     if key_type.is_decimal and (column_type.is_integer or column_type.is_decimal):
         return _rescale(values, key_type, column_type)
