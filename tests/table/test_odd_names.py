@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 import tiers
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -192,3 +195,38 @@ def test_columns_in_statements(spark: SparkSession, database: str, tmp_path: Pat
     assert zskip.table(spark, str(location)).verify(f"{quoted('new' + chr(10) + 'line')} < 70").ok
     verified = zskip.sql(spark, f"VERIFY strange WHERE {quoted('it' + chr(39) + 's')} < 70").collect()
     assert verified
+
+
+ESCAPED = {
+    "%C3%A9": ("é", "Ã©"),
+    "%C3%A9%3D1": ("é=1", "Ã©=1"),
+    "%E4%B8%8A": ("上",),
+    "b%20c": ("b c",),
+    "ü": ("ü",),
+    "a": ("a",),
+}
+"""Directories as pyarrow, Polars and delta-rs escape them; what those read, and what Spark reads if that differs."""
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_directories_that_engines_read_differently_are_kept_for_both(
+    spark: SparkSession, tmp_path: Path, index: bool
+) -> None:
+    for number, directory in enumerate(ESCAPED):
+        (tmp_path / f"p={directory}").mkdir()
+        pq.write_table(pa.table({"id": [number]}), tmp_path / f"p={directory}" / "0.parquet")
+    table = zskip.open(str(tmp_path))
+    if index:
+        table.index()
+    others = ds.dataset(tmp_path, partitioning=ds.partitioning(flavor="hive", schema=pa.schema({"p": pa.string()})))
+    with_session = zskip.table(spark, str(tmp_path))
+    for number, value in [(number, value) for number, values in enumerate(ESCAPED.values()) for value in values]:
+        where = f"p = '{value}'"
+        assert [Path(file).parent.name for file in table.files(where)] == [f"p={list(ESCAPED)[number]}"]
+        by_spark = spark.read.parquet(str(tmp_path)).where(where).collect()
+        by_others = others.to_table(filter=ds.field("p") == value)["id"].to_pylist()
+        assert {row.id for row in by_spark} | set(by_others) == {number}
+        assert with_session.df().where(where).collect() == by_spark
+        assert len(with_session.files(where)) == len(by_spark)
+    kept = [Path(file).parent.name for file in table.files("p > 'zz'")]
+    assert sorted(kept) == ["p=%C3%A9", "p=%C3%A9%3D1", "p=%E4%B8%8A", "p=ü"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import unquote_to_bytes
 
 from zskip.errors import UnsupportedError
@@ -24,6 +24,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?\s*")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ODD = re.compile(r"\s*[+-]?(NaN|Infinity|0[xX].*|[0-9]{1,7}-.*|[0-9:]+:.*|T.*)\s*")
+_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
+_LATIN_ESCAPE = re.compile("%[89A-Fa-f][0-9A-Fa-f]")
 _ESCAPED = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 
 
@@ -36,10 +38,25 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
-def parse_directory(directory: str) -> tuple[tuple[str, str], ...]:
+def _unescape(text: str) -> str:
+    """Undo escapes as DuckDB, Polars and pyarrow do: each is a byte of UTF-8.
+
+    >>> _unescape("%C3%A9"), _unescape_as_spark("%C3%A9")
+    ('é', 'Ã©')
+    """
+    return unquote_to_bytes(text).decode(errors="replace") if "%" in text else text
+
+
+def _unescape_as_spark(text: str) -> str:
+    """Undo escapes as Spark does: each is a character."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def parse_directory(directory: str, unescape: Callable[[str], str] = _unescape) -> tuple[tuple[str, str], ...]:
     """The names and unescaped texts of the partition columns in a directory's path.
 
-    Raises UnsupportedError for plain directories between partition directories, which Spark refuses, too.
+    unescape: undoes the escapes of texts. Raises UnsupportedError for plain directories between partition directories,
+    which Spark refuses, too.
 
     >>> parse_directory("region=a%3Db/y=2024")
     (('region', 'a=b'), ('y', '2024'))
@@ -54,12 +71,8 @@ def parse_directory(directory: str) -> tuple[tuple[str, str], ...]:
                 f'"{directory}" is not a partition directory ("{part}" is not name=value); '
                 "open the directory that holds the data files instead"
             )
-        values.append((_unescape(name), _unescape(value)))
+        values.append((_unescape(name), unescape(value)))
     return tuple(values)
-
-
-def _unescape(text: str) -> str:
-    return unquote_to_bytes(text).decode(errors="replace") if "%" in text else text
 
 
 def directory_of(names: Sequence[str], texts: Sequence[str | None]) -> str:
@@ -79,7 +92,8 @@ def _escape(text: str) -> str:
 def infer_partitions(directories: Sequence[str]) -> tuple[tuple[Field, ...], tuple[Partition, ...]]:
     """Infer the partition columns, and each directory's values in the forms of their types.
 
-    Raises UnsupportedError if the directories name different columns.
+    Directories whose escapes Spark reads differently than other engines have the values of both. Raises
+    UnsupportedError if the directories name different columns.
     """
     parsed = [parse_directory(d) for d in directories]
     names = tuple(name for name, _ in parsed[0]) if parsed else ()
@@ -89,12 +103,22 @@ def infer_partitions(directories: Sequence[str]) -> tuple[tuple[Field, ...], tup
                 f'the directories "{directories[0]}" and "{directory}" have different partition columns; '
                 "move one of them out of the table"
             )
-    columns = [[values[i][1] for values in parsed] for i in range(len(names))]
-    types = [_common_type(texts) for texts in columns]
-    encoded = [[_encode(text, t) for text in texts] for texts, t in zip(columns, types, strict=True)]
+    read_by_spark = {
+        i: parse_directory(directory, _unescape_as_spark)
+        for i, directory in enumerate(directories)
+        if _LATIN_ESCAPE.search(directory)
+    }
+    types = [_common_type([values[i][1] for values in (*parsed, *read_by_spark.values())]) for i in range(len(names))]
     fields = tuple(Field(name=name, type=t) for name, t in zip(names, types, strict=True))
-    rows = zip(*encoded, strict=True) if encoded else (() for _ in directories)
-    return fields, tuple(Partition(directory=d, values=tuple(v)) for d, v in zip(directories, rows, strict=True))
+
+    def encode_all(values: Sequence[tuple[str, str]]) -> tuple[Encoded | None, ...]:
+        return tuple(_encode(text, t) for (_, text), t in zip(values, types, strict=True))
+
+    others = {i: encode_all(values) for i, values in read_by_spark.items()}
+    return fields, tuple(
+        Partition(directory=directory, values=encode_all(values), other_values=others.get(i, ()))
+        for i, (directory, values) in enumerate(zip(directories, parsed, strict=True))
+    )
 
 
 def _common_type(texts: Sequence[str]) -> DataType:

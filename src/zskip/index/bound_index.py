@@ -6,6 +6,7 @@ import dataclasses
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -145,9 +146,36 @@ class BoundIndex:
         """
         sketches = None if self.sketches is None else self.sketches.for_predicate(predicate)
         result = prune(predicate, self, sketches, decided)
+        if self._by_reading:
+            # The bounds of a partition are wider than both values that engines read in its directory.
+            kept = [prune(predicate, index, sketches, decided).kept for index in self._by_reading]
+            result = dataclasses.replace(result, kept=result.kept & np.logical_or.reduce(kept))
         reading = self.snapshot.reading
         return dataclasses.replace(
             result, kept=reading.add_changed(result.kept), full=reading.drop_inexact(result.full)
+        )
+
+    @cached_property
+    def _by_reading(self) -> tuple[BoundIndex, ...]:
+        """The same for each reading of partition directories; none where engines agree on all."""
+        partitions = self.snapshot.partitions
+        if not any(partition.other_values for partition in partitions):
+            return ()
+        readings = (
+            [Partition(directory=p.directory, values=p.values) for p in partitions],
+            [Partition(directory=p.directory, values=p.other_values or p.values) for p in partitions],
+        )
+        return tuple(
+            BoundIndex(
+                dataclasses.replace(self.snapshot, partitions=tuple(reading)),
+                self.segments,
+                version=self._version,
+                size=self._size,
+                case_sensitive=self.case_sensitive,
+                warn=self.warn,
+                sketches=self.sketches,
+            )
+            for reading in readings
         )
 
     def versions(self) -> Ints:
@@ -372,7 +400,10 @@ def _scatter(stats: ColumnStats, entries: Entries, live: Ints, rows: Ints) -> bo
 
 
 def partition_stats(partitions: Sequence[Partition], column: int, data_type: DataType) -> ColumnStats | None:
-    """The exact statistics of a partition column in each partition: one value for all rows."""
+    """The exact statistics of a partition column in each partition: one value for all rows.
+
+    Where engines read the directory differently, the bounds hold for each of them.
+    """
     if data_type.form is None:
         return None
     stats = _empty_stats(data_type, len(partitions))
@@ -381,6 +412,7 @@ def partition_stats(partitions: Sequence[Partition], column: int, data_type: Dat
         stats.nulls[i] = ALL_NULL if value is None else 0
         stats.may_nan[i] = isinstance(value, float) and value != value
         if value is not None and not stats.may_nan[i]:
-            stats.lower[i] = stats.upper[i] = value
+            values: list[Any] = [read[column] for read in (partition.values, partition.other_values) if read]
+            stats.lower[i], stats.upper[i] = min(values), max(values)
             stats.bounded[i] = True
     return stats

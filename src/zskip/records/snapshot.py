@@ -41,6 +41,8 @@ class Partition:
     directory: str
     values: tuple[Encoded | None, ...] = ()
     """One value per partition column, in the form of its type; None is SQL's NULL."""
+    other_values: tuple[Encoded | None, ...] = ()
+    """The values as other engines read the directory, where engines differ."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
