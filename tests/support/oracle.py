@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from call_values import value_of
+
 from zskip.predicate import (
     And,
     Call,
@@ -26,7 +28,6 @@ from zskip.predicate import (
     StartsWith,
     Term,
 )
-from zskip.predicate.functions import function_of
 from zskip.predicate.tree import replace_terms
 
 Row = Mapping[tuple[str, ...], Any]
@@ -92,9 +93,7 @@ def _literal(text: str) -> Any:
 
 def of_call(call: Call, argument: Any) -> Any:
     """What a function is of one value, null of null; raises NoValue."""
-    function = function_of(call)
-    assert function is not None
-    found = None if argument is None else function.value(call, argument)
+    found = value_of(call, argument)
     if found is None and argument is not None:
         raise NoValue
     return found

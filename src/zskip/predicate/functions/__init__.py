@@ -1,14 +1,13 @@
 """The monotone functions that predicates may use, by name.
 
-Each has its result type, the exact value that Spark computes (`value`, in the encoded form), and bounds of its results
-for many files at once (`bounds`).
+Each has its result type, and bounds of its results for many files at once.
 """
 
 from zskip.predicate.functions import numbers, texts, times
 from zskip.predicate.functions.base import Arguments, Function, Nan, Range
 from zskip.predicate.tree import Call, Term
 from zskip.records import Values
-from zskip.types import DataType, Encoded
+from zskip.types import DataType
 
 __all__ = ["FUNCTIONS", "Function", "Nan", "call", "cast", "function_of"]
 
@@ -16,12 +15,6 @@ __all__ = ["FUNCTIONS", "Function", "Nan", "call", "cast", "function_of"]
 def _cast_result(source: DataType, arguments: Arguments) -> DataType | None:
     target = DataType(str(arguments[0]))
     return target if numbers.cast_result(source, target) or times.cast_result(source, target) else None
-
-
-def _cast_value(call: Call, value: Encoded) -> Encoded | None:
-    if times.cast_result(call.term.type, call.type):
-        return times.cast_value(call, value)
-    return numbers.cast_value(call, value)
 
 
 def _cast_bounds(call: Call, lower: Values, upper: Values) -> Range:
@@ -39,7 +32,7 @@ def _cast_sql(inner: str, call: Call) -> str:
 
 
 FUNCTIONS: dict[str, Function] = {
-    "cast": Function(result=_cast_result, value=_cast_value, bounds=_cast_bounds, sql=_cast_sql),
+    "cast": Function(result=_cast_result, bounds=_cast_bounds, sql=_cast_sql),
     **numbers.FUNCTIONS,
     **times.FUNCTIONS,
     **texts.FUNCTIONS,

@@ -30,8 +30,6 @@ class Function:
 
     result: Callable[[DataType, Arguments], DataType | None]
     """Result type for the type of the term and the other arguments; None if it does not take them."""
-    value: Callable[[Call, Encoded], Encoded | None]
-    """The exact result of Spark for one value; None if Spark fails, or returns null or a value outside the order."""
     bounds: Callable[[Call, Values, Values], Range]
     """Bounds of the results from bounds of the values; unknown where some value in between may have no result."""
     sql: Callable[[str, Call], str]

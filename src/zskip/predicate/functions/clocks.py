@@ -91,15 +91,20 @@ class Clock:
         repeated = (index < len(begins)) & (local >= following)
         return index - skipped, ~skipped, repeated
 
-    def bounds(self, function: _Local, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
-        """Bound a function that falls only where the clock changes, for instants between bounds."""
+    def bounds(self, function: _Local, lower: Ints, upper: Ints, unit: int = 1) -> tuple[Ints, Ints]:
+        """Bound a function for instants between bounds.
+
+        unit: in microseconds, to which the function cuts local times. Between two changes of the clock it falls at most
+        once: a time in a gap moves forward by the gap's length, past the first whole unit after the gap.
+        """
         low, high = function(lower), function(upper)
-        first = np.searchsorted(self.starts, lower, "right")
-        stop = np.searchsorted(self.starts, upper, "right")
+        falls = np.union1d(self.starts, self.starts + -(self.starts + self.offsets[1:]) % unit)
+        first = np.searchsorted(falls, lower, "right")
+        stop = np.searchsorted(falls, upper, "right")
         changed = np.flatnonzero(stop > first)
         if len(changed):
-            least = np.minimum.accumulate(function(self.starts)[::-1])[::-1]
-            most = np.maximum.accumulate(function(self.starts - 1))
+            least = np.minimum.accumulate(function(falls)[::-1])[::-1]
+            most = np.maximum.accumulate(function(falls - 1))
             low[changed] = np.minimum(low[changed], least[first[changed]])
             high[changed] = np.maximum(high[changed], most[stop[changed] - 1])
         return low, high

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -73,13 +72,8 @@ def cast_result(source: DataType, target: DataType) -> bool:
     return target.scale >= scale and max(-least, most) * 10 ** (target.scale - scale) <= value_range(target)[1]
 
 
-def cast_value(call: Call, value: Encoded) -> Encoded | None:
-    """Compute Spark's result for one value; a long becomes the nearest double, ties to even."""
+def _cast_value(call: Call, value: Encoded) -> Encoded | None:
     source, target = call.term.type, call.type
-    if target.is_integer:
-        return int(value)
-    if target.name == "double":
-        return float(value)
     return _encode(_unscaled(value, source) * _factor(source, target), target)
 
 
@@ -88,14 +82,14 @@ def _factor(source: DataType, target: DataType) -> int:
 
 
 def cast_image(call: Call, values: Values) -> tuple[Values, Bools]:
-    """Do the same for an array."""
+    """Compute Spark's results; a long becomes the nearest double, ties to even."""
     source, target = call.term.type, call.type
     if target.is_integer:
         return values, everywhere(values)
     if target.form is Form.FLOAT:
         return cast("Any", values).astype(np.float64), everywhere(values)
     factor = _factor(source, target)
-    return _compute(cast_value, call, values, (-(_LONG[1] // factor), _LONG[1] // factor), lambda v: v * factor)
+    return _compute(_cast_value, call, values, (-(_LONG[1] // factor), _LONG[1] // factor), lambda v: v * factor)
 
 
 # Sums with a literal: the argument is a whole number of units of the result, or the text of a double.
@@ -124,14 +118,9 @@ def sum_type(data_type: DataType, whole: int, scale: int) -> DataType | None:
 
 
 def _add_value(call: Call, value: Encoded) -> Encoded | None:
-    data_type, amount = call.term.type, call.arguments[0]
-    if data_type.name == "float":
-        with np.errstate(over="ignore"):
-            return float(np.float32(value) + np.float32(float(amount)))
-    if data_type.name == "double":
-        return float(value) + float(amount)
+    data_type = call.term.type
     factor = _factor(data_type, call.type) if data_type.is_decimal else 1
-    return _encode(_unscaled(value, data_type) * factor + int(amount), call.type)
+    return _encode(_unscaled(value, data_type) * factor + int(call.arguments[0]), call.type)
 
 
 def _add_image(call: Call, values: Values) -> tuple[Values, Bools]:
@@ -188,8 +177,6 @@ def _negative_result(data_type: DataType, arguments: Arguments) -> DataType | No
 
 
 def _negative_value(call: Call, value: Encoded) -> Encoded | None:
-    if call.type.form is Form.FLOAT:
-        return -float(value)
     return _encode(-_unscaled(value, call.type), call.type)
 
 
@@ -213,15 +200,6 @@ def _rounded_result(data_type: DataType, arguments: Arguments) -> DataType | Non
 
 def _rounded_value(call: Call, value: Encoded) -> Encoded | None:
     up = call.function == "ceil"
-    if call.term.type.name == "double":
-        number = float(value)
-        if math.isnan(number):
-            return 0
-        if math.isinf(number):
-            return _LONG[number > 0]
-        return min(max((math.ceil if up else math.floor)(number), _LONG[0]), _LONG[1])
-    if call.term.type.is_integer:
-        return int(value)
     unit = int(10**call.term.type.scale)
     number = _unscaled(value, call.term.type)
     return _encode(-(-number // unit) if up else number // unit, call.type)
@@ -249,17 +227,15 @@ def _to_long(whole: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Function] = {
-    "add": Function(result=_add_result, value=_add_value, bounds=increasing(_add_image), sql=_add_sql, total=False),
+    "add": Function(result=_add_result, bounds=increasing(_add_image), sql=_add_sql, total=False),
     "multiply": Function(
         result=_multiply_result,
-        value=_multiply_value,
         bounds=increasing(_multiply_image),
         sql=lambda inner, call: f"({inner} * {call.arguments[0]}{_SUFFIXES[call.type.name]})",
         total=False,
     ),
     "negative": Function(
         result=_negative_result,
-        value=_negative_value,
         bounds=decreasing(_negative_image),
         sql=lambda inner, call: f"(- {inner})",
         total=False,
@@ -267,7 +243,6 @@ FUNCTIONS: dict[str, Function] = {
     **{
         name: Function(
             result=_rounded_result,
-            value=_rounded_value,
             bounds=increasing(_rounded_image),
             sql=lambda inner, call: f"{call.function}({inner})",
             nan=Nan.VALUE,

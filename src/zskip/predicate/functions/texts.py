@@ -26,10 +26,6 @@ def _prefix(value: Encoded, characters: int) -> bytes | None:
     return prefix if len(text) >= characters or prefix == raw else None
 
 
-def _value(call: Call, value: Encoded) -> Encoded | None:
-    return _prefix(value, int(call.arguments[0]))
-
-
 def _bounds(call: Call, lower: Values, upper: Values) -> Range:
     """For a lower bound the valid part suffices, since it is no larger; an upper bound also bounds its prefix."""
     characters = int(call.arguments[0])
@@ -50,7 +46,6 @@ def _prefixes(values: Values, characters: int, function: Callable[[bytes], bytes
 FUNCTIONS: dict[str, Function] = {
     "substring": Function(
         result=_result,
-        value=_value,
         bounds=_bounds,
         sql=lambda inner, call: f"substring({inner}, 1, {call.arguments[0]})",
     )

@@ -11,7 +11,7 @@ from zskip.predicate.functions.base import Arguments, Function, Range, everywher
 from zskip.predicate.functions.clocks import DAY, FAR, HOUR, SECOND, Clock, above, below, clock_of, widest
 from zskip.predicate.tree import Call
 from zskip.records import Bools, Ints, Values
-from zskip.types import DataType, Encoded
+from zskip.types import DataType
 
 _INT = (-(2**31), 2**31 - 1)
 _FIXED_UNITS = {"MICROSECOND": 1, "MILLISECOND": 1000, "SECOND": SECOND}
@@ -69,23 +69,13 @@ def _zoned(
         if clock is None:
             return low(call, lower), high(call, upper), known
         sure = clock.sure(lower, upper)
+        unit = _CLOCK_UNITS.get(str(call.arguments[0]), 1)
         exact_low, exact_high = clock.bounds(
-            exact(call, clock), np.where(sure, lower, clock.first), np.where(sure, upper, clock.first)
+            exact(call, clock), np.where(sure, lower, clock.first), np.where(sure, upper, clock.first), unit
         )
         return np.where(sure, exact_low, low(call, lower)), np.where(sure, exact_high, high(call, upper)), known
 
     return bounds
-
-
-def _value(exact: Callable[[Call, Clock], _Step]) -> Callable[[Call, Encoded], Encoded | None]:
-    def value(call: Call, one: Encoded) -> Encoded | None:
-        clock = _clock(call)
-        instant = np.array([one], np.int64)
-        if clock is None or not _is_in_range(instant)[0] or not clock.sure(instant, instant)[0]:
-            return None
-        return int(exact(call, clock)(instant)[0])
-
-    return value
 
 
 def _date_of(call: Call, clock: Clock) -> _Step:
@@ -117,25 +107,6 @@ def _shift_arguments(call: Call) -> tuple[int, int]:
     return int(call.arguments[0]), int(call.arguments[1])
 
 
-def _shift_step(call: Call, clock: Clock) -> _Step:
-    days, micros = _shift_arguments(call)
-
-    def step(instants: Ints) -> Ints:
-        if not days:
-            return instants + micros
-        return clock.instant(clock.local(instants) + days * DAY, clock.offset(instants)) + micros
-
-    return step
-
-
-def _shift_value(call: Call, value: Encoded) -> Encoded | None:
-    days, micros = _shift_arguments(call)
-    if days:
-        return _value(_shift_step)(call, value)
-    shifted = int(value) + micros
-    return shifted if -FAR < shifted < FAR else None
-
-
 def _shift_bounds(call: Call, lower: Any, upper: Any) -> Range:
     """Bound a sum with an interval: days are added to local time, so a clock change in between moves the result."""
     days, micros = _shift_arguments(call)
@@ -144,9 +115,7 @@ def _shift_bounds(call: Call, lower: Any, upper: Any) -> Range:
         return lower, upper, np.zeros(len(lower), np.bool_)
     known = _is_in_range(lower, upper)
     lower, upper = np.where(known, lower, 0), np.where(known, upper, 0)
-    clock, slack = _clock(call), 0
-    if clock is None or len(clock.starts):
-        slack = 2 * DAY if abs(total) >= DAY else 0
+    clock, slack = _clock(call), 2 * DAY if days else 0
     if slack and clock is not None and len(lower):
         reach = abs(total) + 2 * DAY
         if clock.sure(np.array([lower.min() - reach]), np.array([upper.max() + reach]))[0]:
@@ -175,12 +144,7 @@ def _date_function(
     total: bool = True,
 ) -> Function:
     image = _date_step(function)
-
-    def value(call: Call, one: Encoded) -> Encoded | None:
-        results, known = image(call, np.array([one], np.int64))
-        return int(results[0]) if known[0] else None
-
-    return Function(result=result, value=value, bounds=increasing(image), sql=sql, total=total)
+    return Function(result=result, bounds=increasing(image), sql=sql, total=total)
 
 
 def _takes_only(takes: str, gives: str) -> Callable[[DataType, Arguments], DataType | None]:
@@ -198,20 +162,6 @@ def cast_result(source: DataType, target: DataType) -> bool:
         ("date", "timestamp"),
         ("date", "timestamp_ntz"),
     )
-
-
-def cast_value(call: Call, value: Encoded) -> Encoded | None:
-    """Compute Spark's result for one value."""
-    if call.type.name == "date":
-        return _value(_date_of)(call, value)
-    days = int(value)
-    if not -FAR < days * DAY < FAR:
-        return None
-    clock = _clock(call)
-    day = np.array([days], np.int64)
-    if clock is None or not clock.sure((day - 1) * DAY, (day + 2) * DAY)[0]:
-        return None
-    return int(clock.start_of_day(day)[0])
 
 
 def cast_bounds(call: Call, lower: Any, upper: Any) -> Range:
@@ -256,7 +206,6 @@ def _unix(per: int) -> Function:
 
     return Function(
         result=_takes_only("timestamp", "long"),
-        value=lambda call, one: int(one) // per,
         bounds=increasing(image),
         sql=lambda inner, call: f"{call.function}({inner})",
     )
@@ -265,7 +214,6 @@ def _unix(per: int) -> Function:
 FUNCTIONS: dict[str, Function] = {
     "date_trunc": Function(
         result=_date_trunc_result,
-        value=_value(_truncate),
         bounds=_zoned(
             _truncate,
             lambda call, v: below(_local_unit(call, below(v))),
@@ -273,7 +221,7 @@ FUNCTIONS: dict[str, Function] = {
         ),
         sql=lambda inner, call: f"date_trunc('{call.arguments[0]}', {inner})",
     ),
-    "shift": Function(result=_shift_result, value=_shift_value, bounds=_shift_bounds, sql=_shift_sql, total=False),
+    "shift": Function(result=_shift_result, bounds=_shift_bounds, sql=_shift_sql, total=False),
     "unix_seconds": _unix(SECOND),
     "unix_millis": _unix(1000),
     "unix_micros": _unix(1),
