@@ -8,6 +8,7 @@ import pytest
 import tiers
 from call_values import value_of
 from calls import NAMES, ZONES, calls_of, column, instants, values
+from clock_changes import NEAR, calls_of_times, changes_of_zones, check_bounds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -204,79 +205,21 @@ def test_repeated_midnights_go_back_a_day():
     assert stats.upper.tolist() == [before, after, before]
 
 
-NEAR = sorted(
-    {
-        hours * HOUR + part
-        for hours in (-49, -25, -24, -3, -2, -1, 0, 1, 2, 3, 23, 24, 25, 49)
-        for part in (-1, 0, HOUR // 2)
-        if not tiers.QUICK or abs(hours) in (0, 1, 3, 25)
-    }
-    | {61 * 10**6, 59 * 60 * 10**6}
-)
-"""Distances from a change of the clock."""
-SKIPPING = ("Antarctica/Casey", "America/St_Johns", "America/Goose_Bay", "Asia/Tokyo", "America/Phoenix")
-"""Zones whose clocks skip hours at odd times, or that have changed none since 1970."""
-
-
-def zone_names():
-    names = sorted(name for name in zoneinfo.available_timezones() if clock_of(name) is not None and "/" in name)
-    chosen = {*names[:: max(1, len(names) // tiers.count(len(names), quick=2))], *SKIPPING}
-    return [name for name in names if name in chosen]
-
-
-def calls_of_times(zone):
-    """All functions of instants and days that depend on a zone."""
-    instant, day = column("timestamp"), column("date")
-    date = cast(instant, DataType("date"), zone)
-    days = (1, -1, 28, -365)
-    return [
-        *(call("date_trunc", instant, unit, zone) for unit in UNITS),
-        *(call("shift", instant, n, sign * 90 * 60 * 10**6, zone) for n in days for sign in (0, 1 if n > 0 else -1)),
-        call("shift", instant, 0, 5 * HOUR, zone),
-        date,
-        cast(day, DataType("timestamp"), zone),
-    ]
-
-
 @pytest.mark.scaled
+@pytest.mark.timeout(3600)
 def test_bounds_hold_around_all_changes_of_the_clock():
     """Each function of each zone, between any two of some instants around each change since 1900."""
-    pure = pytest.importorskip("zoneinfo._zoneinfo")
     checks = 0
-    for zone in zone_names():
-        listed = [second * 10**6 for second in pure.ZoneInfo.no_cache(zone)._trans_utc if second >= -2_208_988_800]
-        changes = np.array(sorted({*listed, *clock_of(zone).starts.tolist(), 0}))
-        points = changes[:: tiers.count(1, quick=3), np.newaxis] + np.array(NEAR)
+    for zone, changes in changes_of_zones().items():
+        points = changes[:, np.newaxis] + np.array(NEAR)
+        days = np.unique(points // DAY)
         for function_call in calls_of_times(zone):
             of_days = function_call.term.type.name == "date"
-            ends = np.unique(points // DAY).reshape(1, -1) if of_days else points
-            files = np.lib.stride_tricks.sliding_window_view(ends, 2, axis=1).reshape(-1, 2) if of_days else ends
-            checks += check_bounds(function_call, files)
+            ranges = np.stack([days[:-1], days[1:]], 1) if of_days else points
+            computed = {one: value_of(function_call, one) for one in np.unique(ranges).tolist()}
+            checks += check_bounds(function_call, ranges, computed)
     assert checks > 10_000
     print(f"{checks:,} bounds")
-
-
-def check_bounds(function_call, points):
-    """Bound each range of points in a row, and compare with the values of the points; returns the number of ranges."""
-    memo = {}
-
-    def known_value(one):
-        if one not in memo:
-            memo[one] = value_of(function_call, one)
-        return memo[one]
-
-    results = np.array([[known_value(one) for one in row] for row in points.tolist()], np.int64)
-    checks = 0
-    for i in range(points.shape[1]):
-        least, most = (end.accumulate(results[:, i:], axis=1) for end in (np.minimum, np.maximum))
-        lower, upper = np.broadcast_to(points[:, i : i + 1], least.shape), points[:, i:]
-        function = function_of(function_call)
-        low, high, known = function.bounds(function_call, lower.ravel().copy(), upper.ravel().copy())
-        wrong = known & ((low > least.ravel()) | (high < most.ravel()))
-        assert known.all()
-        assert not wrong.any(), (function_call, lower.ravel()[wrong][0], upper.ravel()[wrong][0])
-        checks += len(known)
-    return checks
 
 
 # Strings.

@@ -1,10 +1,14 @@
 """Local times of zones: gaps, overlaps, offsets, and zones that nobody knows."""
 
+import bisect
 import datetime as dt
 
+import numpy as np
 import pytest
 
-from zskip.predicate import Column, Columns, Compare, Unknown, parse
+from zskip.predicate import Column, Columns, Compare, Unknown, parse, zones
+from zskip.predicate.functions import cast, function_of
+from zskip.predicate.functions.clocks import clock_of, has_changes, has_offsets, probes
 from zskip.predicate.literals import timestamp_micros
 from zskip.predicate.zones import micros_of, zone_of
 from zskip.records import Field
@@ -108,6 +112,57 @@ def test_the_year_has_as_many_hours_as_it_has():
     known = [hour for hour in hours if hour is not None]
     assert known == sorted(set(known))
     assert known[-1] - known[0] == (366 * 24 - 1) * HOUR
+
+
+def test_places_of_which_a_session_has_other_data_have_no_zone():
+    """Not even where a text names them; bounds of local times hold for any offset."""
+    date = cast(Column(("timestamp",), DataType("timestamp")), DataType("date"), "Asia/Tokyo")
+    instants = np.array([1_700_000_000 * 10**6])
+    exact = function_of(date).bounds(date, instants, instants)
+    zones.compare_places("test", lambda name: name != "Asia/Tokyo")
+    try:
+        assert zone_of("Asia/Tokyo") is None
+        assert zone_of("Europe/Berlin") is not None
+        assert clock_of("Asia/Tokyo") is None
+        assert timestamp_micros("2024-01-01 00:00:00", "Asia/Tokyo") is None
+        assert timestamp_micros("2024-01-01 00:00:00 Asia/Tokyo", "UTC") is None
+        assert timestamp_micros("2024-01-01 00:00:00+09:00", "Asia/Tokyo") is not None
+        low, high, known = function_of(date).bounds(date, instants, instants)
+        assert known.all()
+        assert (low <= exact[0]).all()
+        assert (high >= exact[1]).all()
+        assert (high > low).all()
+    finally:
+        del zones._comparisons["test"]
+    assert zone_of("Asia/Tokyo") is not None
+
+
+@pytest.mark.parametrize("name", ["Europe/Berlin", "Asia/Tokyo", "Africa/Casablanca"])
+def test_a_change_more_or_less_is_other_data(name):
+    place = zones.place_of(name)
+    starts, offsets = map(list, changes_until_2100(place))
+    assert has_changes(place, starts, offsets)
+    assert not has_changes(place, [*starts, 4_000_000_000 * 10**6], [*offsets, offsets[-1] + HOUR])
+    seconds = probes(place)
+    own = [offsets[bisect.bisect(starts, second * 10**6)] // 10**6 for second in seconds]
+    assert has_offsets(place, seconds, own)
+    assert not has_offsets(place, seconds, [*own[:-1], own[-1] + 3600])
+    if starts:
+        assert not has_changes(place, starts[:-1], offsets[:-1])
+        assert not has_changes(place, [starts[0] + HOUR, *starts[1:]], offsets)
+        assert not has_changes(place, starts, [offsets[0], offsets[1] + HOUR, *offsets[2:]])
+
+
+def changes_until_2100(place):
+    """Found hour by hour on the days that have one."""
+
+    def offset(second):
+        return dt.datetime.fromtimestamp(second, place).utcoffset() // dt.timedelta(microseconds=1)
+
+    days = range(-2 * 24 * 3600, 4_102_444_800, 24 * 3600)
+    hours = [h for day in days if offset(day) != offset(day + 24 * 3600) for h in range(day + 3600, day + 90_000, 3600)]
+    found = [second for second in hours if offset(second) != offset(second - 3600)]
+    return [second * 10**6 for second in found], [offset(days[0]), *map(offset, found)]
 
 
 def test_zones():

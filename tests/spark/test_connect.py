@@ -54,6 +54,16 @@ try:
     table.df("nothing = 1")
 except ColumnError as error:
     assert "nothing" in str(error)
+from zskip.predicate.zones import _comparisons, zone_of
+from zskip.table.session import session_time_zone
+
+spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+assert session_time_zone(spark) == "Europe/Berlin"
+assert zone_of("Asia/Tokyo") is not None
+assert not _comparisons["Spark Connect"]("Nowhere/Land")
+spark.udf.register("floor", lambda value: -value, "long")
+assert [row.id for row in table.df("floor(id) = -5").collect()] == [5]
+assert len(table.files("ceil(id) = 5")) == 1
 import os
 import zskip.formats.parquet.log as log
 from zskip.errors import ConflictError, StorageError

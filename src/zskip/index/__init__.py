@@ -20,3 +20,4 @@ from zskip.index.index import Index, bind_footers, find_garbage, refresh, refres
 from zskip.index.indexed_parts import list_indexed_parts
 from zskip.index.row_groups import KeptRowGroups, prune_row_groups
 from zskip.index.store.manifest import DamagedIndexError
+from zskip.index.store.sketches import Versions

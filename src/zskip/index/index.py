@@ -30,7 +30,14 @@ from zskip.index.store.manifest import (
     sound_manifest,
 )
 from zskip.index.store.segment import ENDING, INDEX_DIR, Segment, SegmentReader
-from zskip.index.store.sketches import BoundSketches, BuildSketches, SketchChange, apply_changes, update_sketches
+from zskip.index.store.sketches import (
+    BoundSketches,
+    BuildSketches,
+    SketchChange,
+    Versions,
+    apply_changes,
+    update_sketches,
+)
 from zskip.predicate import Columns
 from zskip.records import Bools, Snapshot
 from zskip.sketch import SketchOn
@@ -76,10 +83,11 @@ class Index:
         segments = (*self.manifest.segments, *(self.manifest.row_group_segments or ()))
         return sketch_bytes + sum(segment.bytes for segment in segments)
 
-    def bind(self, snapshot: Snapshot, *, case_sensitive: bool = False) -> BoundIndex:
+    def bind(self, snapshot: Snapshot, *, case_sensitive: bool = False, versions: Versions | None = None) -> BoundIndex:
         """Bind the index to a snapshot.
 
-        Damaged segments are left out with a ZskipWarning, and their files count as unknown.
+        versions: of the session that asks; without one the states of sketches by all versions count. Damaged segments
+        are left out with a ZskipWarning, and their files count as unknown.
         """
         manifest, warn = self.manifest, WarnOnce()
         return BoundIndex(
@@ -89,7 +97,7 @@ class Index:
             size=self.bytes,
             case_sensitive=case_sensitive,
             warn=warn,
-            sketches=self.sketches(snapshot, case_sensitive=case_sensitive, warn=warn),
+            sketches=self.sketches(snapshot, case_sensitive=case_sensitive, versions=versions, warn=warn),
             row_groups=None if manifest.row_group_segments is None else self._readers(manifest.row_group_segments),
         )
 
@@ -100,11 +108,16 @@ class Index:
                 yield reader.listing()
 
     def sketches(
-        self, snapshot: Snapshot, *, case_sensitive: bool = False, warn: WarnOnce | None = None
+        self,
+        snapshot: Snapshot,
+        *,
+        case_sensitive: bool = False,
+        versions: Versions | None = None,
+        warn: WarnOnce | None = None,
     ) -> BoundSketches:
-        """Bind the sketches to a snapshot."""
+        """Bind the sketches to a snapshot; versions: see `bind`."""
         columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
-        return BoundSketches(self.storage, snapshot, self.manifest.sketches, columns, warn=warn)
+        return BoundSketches(self.storage, snapshot, self.manifest.sketches, columns, versions=versions, warn=warn)
 
     def _readers(self, segments: Sequence[Segment]) -> list[SegmentReader]:
         return [SegmentReader(self.storage, segment) for segment in segments]
@@ -203,11 +216,13 @@ def refresh_sketches(
     drop: Collection[str] = (),
     timezone: str = "UTC",
     case_sensitive: bool = False,
+    versions: Versions | None = None,
     total_budget: int | None = None,
 ) -> Index:
     """Bring the sketches of an index up to date with a snapshot: build the missing states.
 
     files: (files of the snapshot,) mask of the files that may be read; add: new sketches, in the session's `timezone`;
+    versions: of the session;
     drop: specs as in `SketchInfo`; those also in `add` are rebuilt; total_budget: bytes of all states of live files,
     above which the largest of the new states are left out. Concurrent refreshes add to each other's results.
     """
@@ -217,7 +232,8 @@ def refresh_sketches(
     desired = dataclasses.replace(
         index, manifest=dataclasses.replace(manifest, sketches=apply_changes(manifest.sketches, new, drop))
     )
-    changes = update_sketches(desired.sketches(snapshot, case_sensitive=case_sensitive), build, files, total_budget)
+    bound = desired.sketches(snapshot, case_sensitive=case_sensitive, versions=versions)
+    changes = update_sketches(bound, build, files, total_budget)
     if not new and not changes and not known & set(drop):
         return index
     published = _publish(location, snapshot.version, changes=[*new, *changes], dropped_sketches=drop)

@@ -21,7 +21,7 @@ from zskip.types import UTF8_LCASE, DataType, Form
 Arguments = tuple[Term | str, ...]
 """Terms, and the SQL of literals."""
 
-_COLLATION_KEY = "collation_key"
+COLLATION_KEY = "collation_key"
 _STRING, _INT, _LONG, _DOUBLE = (DataType(name) for name in ("string", "integer", "long", "double"))
 _BUILT_IN: dict[str, tuple[str, DataType]] = {
     **dict.fromkeys(("lower", "upper", "trim", "ltrim", "rtrim", "reverse"), ("s", _STRING)),
@@ -37,7 +37,7 @@ _BUILT_IN: dict[str, tuple[str, DataType]] = {
         ("quarter", "month", "day", "weekofyear", "dayofweek", "dayofyear", "weekday"),
         ("d", _INT),
     ),
-    _COLLATION_KEY: ("k", DataType("binary")),
+    COLLATION_KEY: ("k", DataType("binary")),
     "geo_distance": ("[fi][fi][NF][NF]", _DOUBLE),
     "hash": ("[sbofipdt]+", _INT),
     "xxhash64": ("[sbofipdt]+", _LONG),
@@ -110,12 +110,12 @@ def collation_key(term: Term) -> Opaque | None:
 
     Spark's expression `CollationKey`, which SQL has no name for.
     """
-    return call(_COLLATION_KEY, (term,), "") if isinstance(term, Column) else None
+    return call(COLLATION_KEY, (term,), "") if isinstance(term, Column) else None
 
 
 def collated_column(term: Term) -> Column | None:
     """The column whose key a term is; None for other terms."""
-    column = term.arguments[0] if isinstance(term, Opaque) and term.function == _COLLATION_KEY else None
+    column = term.arguments[0] if isinstance(term, Opaque) and term.function == COLLATION_KEY else None
     return column if isinstance(column, Column) else None
 
 

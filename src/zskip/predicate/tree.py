@@ -241,6 +241,15 @@ def _replace_term(term: Term, terms: Mapping[Term, Term]) -> Term:
     return replace(term, term=_replace_term(term.term, terms)) if isinstance(term, Call) else term
 
 
+def parts_of(term: Term) -> Iterator[Term]:
+    """Yield a term and all terms in it."""
+    yield term
+    inner = (term.term,) if isinstance(term, Call) else term.arguments if isinstance(term, Opaque) else ()
+    for part in inner:
+        if not isinstance(part, str):
+            yield from parts_of(part)
+
+
 def columns_under(term: Term) -> tuple[Column, ...]:
     """Return the columns of a term; only an opaque term may have more than one."""
     while isinstance(term, Call):

@@ -8,7 +8,7 @@ from zskip.errors import IndexFormatError, StorageError, ZskipWarning
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
 from zskip.table.handle import Handle
-from zskip.table.session import is_case_sensitive
+from zskip.table.session import is_case_sensitive, session_versions
 from zskip.table.snapshot import open_metadata
 
 
@@ -58,7 +58,7 @@ def _bind(handle: Handle, snapshot: Snapshot) -> BoundIndex:
     if index is None:
         bound = bind_metadata(handle, snapshot)
     else:
-        bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
+        bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle), versions=session_versions(handle))
         if bound.coverage < len(snapshot):
             # Not bound again, so that damage costs one warning.
             bound.snapshot = _with_engine_statistics(handle, snapshot)

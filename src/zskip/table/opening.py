@@ -38,7 +38,7 @@ def table(
     as `open` does: `df(where=...)`, `files`, `explain`, `info` and `index` work, the rest raises UnsupportedError.
     """
     from zskip.table.address import resolve_address
-    from zskip.table.read.spark_connect import is_connected
+    from zskip.table.session import is_connected
 
     if is_connected(spark):
         handle = open(path, index_path=index_path, format=format)._handle

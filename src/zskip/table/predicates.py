@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from zskip.errors import InputError
+from zskip.errors import InputError, UnsupportedError
 from zskip.predicate import (
     Column,
     Columns,
@@ -18,12 +19,16 @@ from zskip.predicate import (
     from_pyarrow,
     key_term,
     nodes,
+    opaque,
     parse,
     replace_terms,
 )
 from zskip.records import Field, Snapshot
 from zskip.table.handle import Handle
-from zskip.table.session import is_case_sensitive, time_zone
+from zskip.table.session import ESCAPES, differences, is_case_sensitive, session_time_zone, time_zone
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def read_where(handle: Handle, snapshot: Snapshot, where: str | pc.Expression | None) -> Predicate:
@@ -35,7 +40,36 @@ def read_where(handle: Handle, snapshot: Snapshot, where: str | pc.Expression | 
         return from_pyarrow(where, columns)
     if not isinstance(where, str):
         raise InputError(f"where={where!r} is neither SQL text nor an expression of pyarrow.compute")
-    return parse(where, columns, timezone=time_zone(handle))
+    difference = next(differences(handle, where), None)
+    predicate = parse(where, columns, timezone=time_zone(handle))
+    return predicate if difference is None else Unknown(where, difference)
+
+
+def check_keys(frame: DataFrame, snapshot: Snapshot, keys: Sequence[Field]) -> None:
+    """Raise UnsupportedError for an expression that the session of some rows would compute as another one.
+
+    snapshot: of the table, with its columns; keys: what the rows are clustered by.
+    """
+    from zskip.spark.forms import field_sql, form_sql
+    from zskip.spark.scan.bridge.terms import find_misread
+
+    fields = (*snapshot.fields, *snapshot.partition_fields)
+    columns, timezone = Columns(fields, case_sensitive=True), session_time_zone(frame.sparkSession)
+    for key in keys:
+        if key.computed:
+            term = key_term(columns, key, timezone=timezone)
+            is_exact = term is not None and opaque.collated_column(term) is None
+            meanings = {field_sql(key): term if is_exact else None, form_sql(field_sql(key), key.type): None}
+            if find_misread(frame, meanings, fields):
+                raise UnsupportedError(other_meaning(key.name))
+
+
+def other_meaning(text: str) -> str:
+    """Why the session may not compute an expression, and the way out."""
+    return (
+        f'"{text}" means something else in this session, which has a function of that name of its own or reads strings '
+        f"otherwise ({ESCAPES}); drop the function or the setting, or use another session"
+    )
 
 
 def table_columns(handle: Handle, snapshot: Snapshot) -> Columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zskip.errors import IndexFormatError, InputError, ZskipError, ZskipWarning
+from zskip.errors import IndexFormatError, InputError, UnsupportedError, ZskipError, ZskipWarning
 from zskip.formats.schema import check_not_encrypted, read_footers
 from zskip.index import (
     CALENDAR_TYPES,
@@ -21,6 +21,7 @@ from zskip.index import (
     DamagedIndexError,
     Gaps,
     Index,
+    Versions,
     bounds_spec,
     first_unambiguous,
     needs_sketch,
@@ -29,14 +30,14 @@ from zskip.index import (
 )
 from zskip.index.collect.footer_sketches import unpack_footer_sketches
 from zskip.index.store.sketches import values_type
-from zskip.predicate import Column
+from zskip.predicate import Column, Term, opaque, term_sql
 from zskip.records import ALL_NULL, Bools, Field, Ints, Snapshot
 from zskip.sketch import BuiltState, SketchOn, parse_sketch_on
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
-from zskip.table.predicates import table_columns
-from zskip.table.session import is_case_sensitive, time_zone
+from zskip.table.predicates import other_meaning, table_columns
+from zskip.table.session import is_case_sensitive, session_versions, time_zone
 from zskip.table.snapshot import file_positions, open_metadata, open_reader
 from zskip.terminal import bar
 from zskip.units import read_size
@@ -55,11 +56,12 @@ class RefreshedIndex:
     index: Index
     snapshot: Snapshot
     case_sensitive: bool
+    versions: Versions | None
 
     def bind(self, files: Bools | None = None) -> BoundIndex:
         """Bind it to the files of this mask (files,), by default to all."""
         snapshot = self.snapshot if files is None else self.snapshot.select(files)
-        return self.index.bind(snapshot, case_sensitive=self.case_sensitive)
+        return self.index.bind(snapshot, case_sensitive=self.case_sensitive, versions=self.versions)
 
 
 def refresh_index(
@@ -96,15 +98,19 @@ def refresh_index(
             count=lambda gaps: _count(handle, reader, gaps, strict=counts_all), new_only=new_only, everything=counts_all
         )
     added, dropped = _read_sketches(handle, snapshot, sketches, drop)
+    case_sensitive, versions = is_case_sensitive(handle), session_versions(handle)
     if added:
         check_not_encrypted(handle.storage, snapshot)
     try:
+        if added and reader is not None and len(snapshot):
+            for text in _find_misread(reader, np.arange(len(snapshot)) == 0, added, time_zone(handle)):
+                raise UnsupportedError(other_meaning(text))
         with bar("read footers", "files") as progress_bar:
             index = refresh(
                 handle.home,
                 snapshot,
                 counting=counting,
-                case_sensitive=is_case_sensitive(handle),
+                case_sensitive=case_sensitive,
                 check=not new_only,
                 progress=progress_bar.update,
                 index_storage=handle.index_storage,
@@ -117,7 +123,7 @@ def refresh_index(
                 sketches: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]
             ) -> list[dict[int, BuiltState]]:
                 assert reader is not None, "only Spark reads files"
-                bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
+                bound = index.bind(snapshot, case_sensitive=case_sensitive, versions=versions)
                 return _build_sketches(handle, reader, bound, sketches, zones, lacking, file_budget)
 
             index = refresh_sketches(
@@ -128,13 +134,14 @@ def refresh_index(
                 add=added,
                 drop=dropped,
                 timezone=time_zone(handle),
-                case_sensitive=is_case_sensitive(handle),
+                case_sensitive=case_sensitive,
+                versions=versions,
                 total_budget=all_files_budget,
             )
     finally:
         if reader is not None:
             reader.release()
-    return RefreshedIndex(index, snapshot, is_case_sensitive(handle))
+    return RefreshedIndex(index, snapshot, case_sensitive, versions)
 
 
 def index_new_files(handle: Handle, keys: Sequence[Field] = ()) -> RefreshedIndex | None:
@@ -193,7 +200,10 @@ def _build_sketches(
     lacking: Sequence[Bools],
     budget: int | None,
 ) -> list[dict[int, BuiltState]]:
-    """Take sketches from footers, and build the others with Spark, one job for each time zone."""
+    """Take sketches from footers, and build the others with Spark, one job for each time zone.
+
+    Leaves out those of expressions that mean something else in the session, and warns of them.
+    """
     from zskip.spark.collect.sketching import build_sketches
     from zskip.spark.jvm.failures import to_zskip_error
 
@@ -206,6 +216,13 @@ def _build_sketches(
     try:
         for zone in dict.fromkeys(zones[i] for i in pending):
             in_zone = [i for i in pending if zones[i] == zone]
+            lacking_one = np.logical_or.reduce([remaining[i] for i in in_zone])
+            misread = _find_misread(reader, lacking_one, [sketches[i] for i in in_zone], zone)
+            if misread:
+                warnings.warn(f"sketches were not built: {other_meaning(misread[0])}", ZskipWarning, stacklevel=4)
+                in_zone = [i for i in in_zone if not {*map(term_sql, _computed(sketches[i]))} & {*misread}]
+            if not in_zone:
+                continue
             built = build_sketches(
                 snapshot,
                 reader.stored_rows,
@@ -220,6 +237,25 @@ def _build_sketches(
     except Exception as error:
         raise to_zskip_error(f"sketch {len(sketches)} columns or expressions", error) from error
     return [_drop_ancient_days(on, states, bound) for on, states in zip(sketches, states_by_sketch, strict=True)]
+
+
+def _computed(on: SketchOn) -> list[Term]:
+    """The expressions in a sketch that Spark computes."""
+    terms: list[Term] = []
+    on.recipe(lambda term: terms.append(term) or "")  # type: ignore[func-returns-value]
+    return [term for term in terms if not isinstance(term, Column)]
+
+
+def _find_misread(reader: Reader, files: Bools, sketches: Sequence[SketchOn], zone: str) -> list[str]:
+    """The expressions of sketches that mean something else to the session that reads some files."""
+    from zskip.spark.scan.bridge.terms import find_misread
+
+    terms = {term_sql(term): term for on in sketches for term in _computed(on) if opaque.collated_column(term) is None}
+    if not terms:
+        return []
+    snapshot = reader.snapshot
+    frame = reader.stored_rows(files, {"spark.sql.session.timeZone": zone})
+    return find_misread(frame, terms, (*snapshot.fields, *snapshot.partition_fields))
 
 
 def _states_in_footers(
@@ -238,7 +274,8 @@ def _states_in_footers(
     numbers = {str(sketches[i]): i for i in bounds}
     files = np.flatnonzero(np.logical_or.reduce([lacking[i] for i in bounds])).tolist()
     listed = [(snapshot.paths[file], int(snapshot.sizes[file])) for file in files]
-    columns, types = table_columns(handle, snapshot), [values_type(snapshot, on) for on in sketches]
+    columns, versions = table_columns(handle, snapshot), session_versions(handle)
+    types = [values_type(snapshot, on, case_sensitive=columns.case_sensitive, versions=versions) for on in sketches]
 
     @lru_cache
     def is_same_in(zone: str, i: int) -> bool:
@@ -264,11 +301,17 @@ def _count(
     """Count with Spark, in one aggregation by file; a failure costs a warning only, unless `strict`."""
     from zskip.spark.collect.statistics import count_values
     from zskip.spark.jvm.failures import to_zskip_error
+    from zskip.spark.scan.bridge.terms import find_misread
+
+    def check(texts: Collection[str]) -> None:
+        for text in find_misread(rows, dict.fromkeys(texts)):
+            raise UnsupportedError(other_meaning(text))
 
     step = f"count what {int(gaps.files.sum()):,} files hold of {len(gaps.columns):,} columns"
     try:
         positions = file_positions(handle, reader.snapshot)
-        return count_values(reader.stored_rows(gaps.files, {}), gaps.columns, positions, step)
+        rows = reader.stored_rows(gaps.files, {})
+        return count_values(rows, gaps.columns, positions, step, check)
     except Exception as error:
         failure = to_zskip_error(step, error)
         if strict or not isinstance(failure, ZskipError):

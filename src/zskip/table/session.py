@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from zskip.predicate import opaque
+from zskip.predicate.functions.clocks import has_offsets, probes
+from zskip.predicate.zones import compare_places, place_of
 from zskip.records import Snapshot
 from zskip.table.handle import Handle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from zskip.index import Versions
+
+_CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_OF_SPARK = "org.apache.spark.sql.catalyst.expressions."
+_QUOTED_NAMES = "spark.sql.ansi.doubleQuotedIdentifiers"
+ESCAPES = "spark.sql.parser.escapedStringLiterals"
 
 
 def is_case_sensitive(handle: Handle) -> bool:
@@ -37,5 +49,71 @@ def time_zone(handle: Handle) -> str:
 
 
 def session_time_zone(spark: SparkSession) -> str:
-    """The time zone of a session."""
+    """The time zone of a session, with whose data of time zones Python's are compared from now on."""
+    if is_connected(spark):
+        answers: dict[str, bool] = {}
+        compare_places("Spark Connect", lambda name: answers.setdefault(name, _agrees(spark, name)))
+    else:
+        from zskip.spark.jvm.gateway import Jvm
+        from zskip.spark.jvm.versions import compare_zones
+
+        compare_zones(Jvm.of(spark))
     return str(spark.conf.get("spark.sql.session.timeZone"))
+
+
+def is_connected(spark: object) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def session_versions(handle: Handle) -> Versions | None:
+    """The versions of the session's data by which it computes expressions; None without a session."""
+    if handle.spark is None:
+        return None if handle.connected is None else _UnknownVersions()
+    from zskip.spark.jvm.versions import SessionVersions
+
+    return SessionVersions(handle.spark)
+
+
+class _UnknownVersions:
+    """Those of a server, which does not tell them."""
+
+    def letters(self) -> str:
+        return "a server"
+
+    def zone(self, name: str) -> str:
+        return "a server"
+
+
+def _agrees(spark: SparkSession, name: str) -> bool:
+    """Whether a server has Python's data of a place."""
+    place = place_of(name)
+    if place is None:
+        return False
+    seconds = probes(place)
+    listed = f"from_json('{seconds}', 'array<bigint>')"
+    local = f"unix_seconds(from_utc_timestamp(timestamp_seconds(s), '{name}'))"
+    (row,) = spark.sql(f"SELECT transform({listed}, s -> {local} - s) AS offsets").collect()
+    return has_offsets(place, seconds, row.offsets)
+
+
+def differences(handle: Handle, where: str) -> Iterator[str]:
+    """Why the session reads the text of a predicate otherwise than zskip; nothing where it does not."""
+    spark = handle.spark or handle.connected
+    if spark is None:
+        return
+    for setting, character in ((_QUOTED_NAMES, '"'), (ESCAPES, "\\")):
+        if character in where and str(spark.conf.get(setting, "false")).lower() == "true":
+            yield f"the session has {setting}=true"
+    for name in dict.fromkeys(match[1].lower() for match in _CALLED.finditer(where)):
+        if opaque.evaluator(name) is None and _is_replaced(spark, name):
+            yield f"the session has a function {name} of its own"
+
+
+def _is_replaced(spark: SparkSession, name: str) -> bool:
+    from pyspark.errors import AnalysisException
+
+    try:
+        return not spark.catalog.getFunction(name).className.startswith(_OF_SPARK)
+    except AnalysisException:  # Syntax, such as `CAST(`, or no function.
+        return False

@@ -2,17 +2,23 @@
 
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
+import tiers
 from call_values import value_of
 from calls import NAMES, ZONES, calls_of, values
+from clock_changes import NEAR, SKIPPING, calls_of_times, changes_of_zones, check_bounds
 from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from zskip.predicate import Attributes, Columns, IsNull, Or, Unknown, column_of, nodes, parse, to_sql
 from zskip.predicate.casts import strip_casts
+from zskip.predicate.functions.clocks import DAY, clock_of
 from zskip.predicate.text import term_sql
 from zskip.records import Field
 from zskip.spark.jvm.gateway import Jvm
+from zskip.spark.jvm.versions import compare_zones
 from zskip.spark.scan.bridge.filters import read_filters
 from zskip.table import table
 from zskip.types import DataType, decode_decimal
@@ -120,6 +126,38 @@ def test_spark_computes_the_same(zone, spark, tmp_path):
                 assert same(row[f"r{i}"], expected, call.type), (call, row["v"], row[f"r{i}"], expected)
                 compared += 1
             assert compared or call.arguments[0] == 2**31 - 1, call
+
+
+@pytest.mark.scaled
+@pytest.mark.timeout(7200)
+def test_bounds_hold_for_what_spark_computes_around_changes_of_the_clock(spark):
+    before, checks = spark.conf.get("spark.sql.session.timeZone"), 0
+    compare_zones(Jvm.of(spark))
+    try:
+        changes = changes_of_zones()
+        for name in SKIPPING[:2] if tiers.QUICK else changes:
+            spark.conf.set("spark.sql.session.timeZone", name)
+            points = changes[name][:, np.newaxis] + np.array(NEAR)
+            days = np.unique(points // DAY)
+            for of_days, ranges in ((False, points), (True, np.stack([days[:-1], days[1:]], 1))):
+                calls = [c for c in calls_of_times(name) if (c.term.type.name == "date") == of_days]
+                days_or_instants = "date_from_unix_date(CAST(v AS INT))" if of_days else "timestamp_micros(v)"
+                read = f"{days_or_instants} AS `c {'date' if of_days else 'timestamp'}`"
+                frame = spark.createDataFrame(pd.DataFrame({"v": np.unique(ranges)})).selectExpr("v", read)
+                texts = [shown(term_sql(c), c.type) for c in calls]
+                results = (f"CAST({text} AS BIGINT) AS r{i}" for i, text in enumerate(texts))
+                rows = frame.selectExpr("v", *results).toPandas()
+                for i, function_call in enumerate(calls):
+                    computed = dict(zip(rows["v"].tolist(), rows[f"r{i}"].tolist(), strict=True))
+                    checks += check_bounds(function_call, ranges, computed)
+                    certain = clock_of(name) is not None
+                    for one, result in computed.items() if certain else ():
+                        if clock_of(name).first <= one * (DAY if of_days else 1) - 400 * DAY:
+                            assert value_of(function_call, one) == result, (function_call, one)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert checks > 10_000
+    print(f"{checks:,} bounds")
 
 
 def test_types_are_those_of_spark(spark):

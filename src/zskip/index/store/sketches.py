@@ -2,8 +2,8 @@
 
 The states of one sketch lie in segments of their own, Parquet files with one row for each data file: its path, size and
 modification time, the type of the values, and the state as bytes or the reason why there is none. Like an entry, a
-state is valid for exactly that file, and only while the type of its values stays the same: a wider type has other bits
-for the same number.
+state is valid for exactly that file, and only while the type of its values stays the same, and what else they depend
+on: a wider type has other bits for the same number, and another Java may have other time zones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,10 @@ from zskip.errors import IndexFormatError, StorageError, ZskipError
 from zskip.index.store.bound_segments import WarnOnce, match_live_files, path_array
 from zskip.index.store.locks import KeyedLocks
 from zskip.index.store.segment import ENDING, INDEX_DIR
-from zskip.predicate import Columns, Predicate, Term, columns_of, opaque, term_sql
+from zskip.predicate import Columns, Opaque, Predicate, Term, columns_of, opaque, term_sql
+from zskip.predicate.functions.times import zone_name
+from zskip.predicate.tree import parts_of
+from zskip.predicate.zones import fixed_zone
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
 from zskip.sketch import BuiltState, FileSketches, SketchOn, StackedStates, fit_budget, parse_sketch_on, read_states
 from zskip.storage import Storage
@@ -87,8 +90,27 @@ class SketchChange:
     added: tuple[SketchSegment, ...] = ()
 
 
-def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, states: Mapping[int, BuiltState]) -> SketchSegment:
-    """Write the states of files at some positions of a snapshot; they are valid once a manifest names the segment."""
+class Versions(Protocol):
+    """The versions of the data of a session by which it computes expressions."""
+
+    def letters(self) -> str:
+        """The versions that decide which letter is the lower or upper case of another."""
+
+    def zone(self, name: str) -> str:
+        """The version of a time zone's data."""
+
+
+_LETTERS = frozenset(("lower", "upper", opaque.COLLATION_KEY))
+"""Functions that depend on the versions of letters."""
+
+
+def write_states(
+    storage: Storage, snapshot: Snapshot, on: SketchOn, values: str, states: Mapping[int, BuiltState]
+) -> SketchSegment:
+    """Write the states of files at some positions of a snapshot; they are valid once a manifest names the segment.
+
+    values: as `values_type` names them.
+    """
     positions = sorted(states)
     files = [snapshot.file(position) for position in positions]
     return _write(
@@ -98,7 +120,7 @@ def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, states: Map
                 "path": [file.path for file in files],
                 "size": [file.size for file in files],
                 "mtime_ms": [file.mtime_ms for file in files],
-                "type": [values_type(snapshot, on)] * len(files),
+                "type": [values] * len(files),
                 "state": [states[position].data for position in positions],
                 "reason": [states[position].reason or None for position in positions],
             },
@@ -107,18 +129,32 @@ def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, states: Map
     )
 
 
-def values_type(snapshot: Snapshot, on: SketchOn) -> str:
-    """The types of the values, and what names their columns in the files where those are not called as in the table.
+def values_type(snapshot: Snapshot, on: SketchOn, *, case_sensitive: bool, versions: Versions | None) -> str:
+    """The types of the values, and what else they depend on.
 
-    A state is valid while this is what it was when the state was made.
+    That is what names their columns in the files where those are not called as in the table, whether the case of names
+    counts, and in a line for each the versions of the data by which expressions were computed (none without
+    `versions`). A state is valid while this is what it was when the state was made.
     """
+    lines = [_types_and_names(snapshot, on, case_sensitive=case_sensitive)]
+    parts = [part for term in on.terms for part in parts_of(term)]
+    if versions is not None:
+        if any(isinstance(part, Opaque) and part.function in _LETTERS for part in parts):
+            lines.append(f"letters of {versions.letters()}")
+        zones = {zone for part in parts if (zone := zone_name(part)) and fixed_zone(zone) is None}
+        lines += [f"{zone} of {versions.zone(zone)}" for zone in sorted(zones)]
+    return "\n".join(lines)
+
+
+def _types_and_names(snapshot: Snapshot, on: SketchOn, *, case_sensitive: bool) -> str:
     types = ", ".join(_types_of(term) for term in on.terms)
     columns = [column.path for column in on.columns]
     names = snapshot.reading.names
     if names.ids is not None:
         return f"{types} of {', '.join(str(names.ids.ids[path]) for path in columns)}"
     stored = [names.path_in_files(path) for path in columns]
-    return types if stored == columns else f"{types} of {json.dumps(stored)}"
+    case = "exact" if case_sensitive else "any"
+    return f"{types} in {case} case" if stored == columns else f"{types} of {json.dumps(stored)} in {case} case"
 
 
 def _types_of(term: Term) -> str:
@@ -176,9 +212,13 @@ class BoundSketches:
         records: Sequence[SketchRecord],
         columns: Columns,
         *,
+        versions: Versions | None = None,
         warn: WarnOnce | None = None,
     ) -> None:
+        """versions: of the session that asks; without one the states of every session count."""
         self._storage = storage
+        self._versions = versions
+        self._case_sensitive = columns.case_sensitive
         self._snapshot = snapshot
         self._warn = warn or WarnOnce()
         self._reading = KeyedLocks()
@@ -273,9 +313,18 @@ class BoundSketches:
             paths = table["path"].combine_chunks()
             sizes, mtimes_ms = table["size"].to_numpy(), table["mtime_ms"].to_numpy()
             positions = match_live_files(self._snapshot, self.paths, paths, sizes, mtimes_ms)
-            positions[~np.asarray(pc.equal(table["type"], values_type(self._snapshot, on)).fill_null(False))] = -1
+            types = (
+                table["type"]
+                if self._versions is not None
+                else pc.list_element(pc.split_pattern(table["type"], "\n"), 0)
+            )
+            positions[~np.asarray(pc.equal(types, self.values_type(on)).fill_null(False))] = -1
             tables.append((table, positions))
         return tables
+
+    def values_type(self, on: SketchOn) -> str:
+        """What the states of a sketch have to be of; see the function of this name."""
+        return values_type(self._snapshot, on, case_sensitive=self._case_sensitive, versions=self._versions)
 
     @cached_property
     def paths(self) -> pa.Array:
@@ -286,7 +335,7 @@ class BoundSketches:
         self, record: SketchRecord, on: SketchOn, covered: _Coverage, states: Mapping[int, BuiltState]
     ) -> SketchChange:
         """Add new states of a sketch; many segments, or mostly dead ones, are merged into one."""
-        added = (write_states(self._storage, self._snapshot, on, states),) if states else ()
+        added = (write_states(self._storage, self._snapshot, on, self.values_type(on), states),) if states else ()
         listed, segments = sum(s.files for s in record.segments), len(record.segments)
         if covered.readable == segments and segments + len(added) <= _MAX_SEGMENTS and 2 * covered.live >= listed:
             return SketchChange(spec=record.spec, timezone=record.timezone, added=added)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import datetime as dt
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,9 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 _DAY = dt.timedelta(days=1)
 _FIRST = (dt.datetime(1971, 1, 5, tzinfo=dt.timezone.utc) - _EPOCH) // _MICROSECOND
 _LAST = (dt.datetime(2037, 12, 30, tzinfo=dt.timezone.utc) - _EPOCH) // _MICROSECOND
-"""Microseconds since 1970 between which the zone data of Java and of Python agree, first days of years included."""
+"""Microseconds since 1970 between which clocks are certain, first days of years included."""
+_LATEST_CHANGE = (_LAST // DAY + 2) * DAY
+_END = (dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc) - _EPOCH) // _MICROSECOND
 _ODD = 15 * 60 * SECOND
 """Offsets since the first years after 1970 are whole multiples of this."""
 _FARTHEST = 18 * HOUR
@@ -114,13 +117,15 @@ class Clock:
         return (lower >= self.first) & (upper <= self.last)
 
 
-@functools.lru_cache(maxsize=64)
 def clock_of(name: str) -> Clock | None:
     """Return the clock of a zone that Spark knows by this name; None if it is uncertain."""
     zone = zone_of(name)
-    if zone is None:
-        return None
-    starts, offsets = _transitions(zone) if not isinstance(zone, dt.timezone) else ([], [_offset(zone, _EPOCH)])
+    return None if zone is None else _clock(zone)
+
+
+@functools.lru_cache(maxsize=64)
+def _clock(zone: dt.tzinfo) -> Clock | None:
+    starts, offsets = _changes(zone) if not isinstance(zone, dt.timezone) else ((), (_offset(zone, _EPOCH),))
     first, last = (_FIRST, _LAST) if not isinstance(zone, dt.timezone) else (-FAR, FAR)
     odd = [i for i, offset in enumerate(offsets) if offset % _ODD and i < len(starts)]
     if odd:
@@ -130,8 +135,33 @@ def clock_of(name: str) -> Clock | None:
     return clock if (np.diff(ends) > 0).all() and (np.diff(clock.starts) > 2 * DAY).all() else None
 
 
-def _transitions(zone: dt.tzinfo) -> tuple[list[int], list[int]]:
-    """Find all changes of the offset: first the days around them, then by bisection."""
+def probes(zone: dt.tzinfo) -> list[int]:
+    """Seconds since 1970 at which another zone has another offset if it differs from this one at all until 2099."""
+    starts = [start // SECOND for start in _changes(zone)[0]]
+    days = range(-2 * DAY // SECOND, _LATEST_CHANGE // SECOND, DAY // SECOND)
+    weeks = range(_LATEST_CHANGE // SECOND, _END // SECOND, 7 * DAY // SECOND)
+    return [*days, *weeks, *starts, *(start - 1 for start in starts)]
+
+
+def has_offsets(zone: dt.tzinfo, seconds: Sequence[int], offsets: Sequence[int]) -> bool:
+    """Whether a zone has these offsets, in seconds, at these seconds since 1970."""
+    own = (_offset(zone, _EPOCH + dt.timedelta(seconds=second)) // SECOND for second in seconds)
+    return list(own) == list(offsets)
+
+
+def has_changes(zone: dt.tzinfo, starts: Sequence[int], offsets: Sequence[int]) -> bool:
+    """Whether a zone has these changes of its offset, and no others, from 1970 to 2099; see `Clock`."""
+    own_starts, own_offsets = _changes(zone)
+    count = bisect.bisect(starts, _LATEST_CHANGE)
+    if tuple(starts[:count]) != own_starts or tuple(offsets[: count + 1]) != own_offsets:
+        return False
+    later = [*range(_LATEST_CHANGE, _END, 7 * DAY), *(start - back for start in starts[count:] for back in (0, SECOND))]
+    return all(_offset(zone, _EPOCH + t * _MICROSECOND) == offsets[bisect.bisect(starts, t)] for t in later)
+
+
+@functools.lru_cache(maxsize=64)
+def _changes(zone: dt.tzinfo) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Find all changes of the offset until 2037: first the days around them, then by bisection."""
     moments = _days()
     utc_offsets = [zone.utcoffset(moment) for moment in moments]
     starts, offsets = [], [_offset(zone, moments[0])]
@@ -141,7 +171,7 @@ def _transitions(zone: dt.tzinfo) -> tuple[list[int], list[int]]:
             if now != offsets[-1] and _offset(zone, low) == offsets[-1]:
                 starts.append(_change(zone, low, low + _DAY, offsets[-1]))
                 offsets.append(now)
-    return starts, offsets
+    return tuple(starts), tuple(offsets)
 
 
 @functools.cache

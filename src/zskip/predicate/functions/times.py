@@ -9,7 +9,7 @@ import numpy as np
 
 from zskip.predicate.functions.base import Arguments, Function, Range, everywhere, increasing
 from zskip.predicate.functions.clocks import DAY, FAR, HOUR, SECOND, Clock, above, below, clock_of, widest
-from zskip.predicate.tree import Call
+from zskip.predicate.tree import Call, Opaque, Term
 from zskip.records import Bools, Ints, Values
 from zskip.types import DataType
 
@@ -48,6 +48,15 @@ def _clock(call: Call) -> Clock | None:
     """Return the clock of the session's zone, the last argument; plain timestamps have none."""
     plain = "timestamp_ntz" in (call.term.type.name, call.type.name)
     return clock_of("UTC" if plain or call.arguments[0] in _FIXED_UNITS else str(call.arguments[-1]))
+
+
+def zone_name(term: Term) -> str:
+    """The time zone in which a call or an opaque term reads times; empty if it reads none."""
+    if isinstance(term, Call) and term.function in ("cast", "date_trunc", "shift"):
+        plain = "timestamp_ntz" in (term.term.type.name, term.type.name)
+        is_zoned = not plain and (term.function != "cast" or cast_result(term.term.type, term.type))
+        return str(term.arguments[-1]) if is_zoned else ""
+    return term.timezone if isinstance(term, Opaque) else ""
 
 
 def _is_in_range(*arrays: Ints) -> Bools:

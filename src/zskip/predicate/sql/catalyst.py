@@ -57,6 +57,11 @@ def from_catalyst(node: Node, attributes: Attributes, *, timezone: str) -> Predi
     return _Reader(attributes, timezone).part(node).predicate
 
 
+def term_from_catalyst(node: Node, attributes: Attributes, *, timezone: str) -> Term | None:
+    """Read an expression that is no filter; None where it is not understood."""
+    return _Reader(attributes, timezone).term(node)
+
+
 def text_of(node: Node) -> str:
     """The SQL of a filter, for people: long lists are cut.
 
@@ -97,6 +102,10 @@ class _Reader:
         handler = self._HANDLERS.get(kind)
         predicate = None if handler is None else handler(self, kind, *node[2:])
         return Part(Unknown(shorten(text)) if predicate is None else predicate, 0)
+
+    def term(self, node: Node) -> Term | None:
+        """Read a node as a term."""
+        return self._term(node[2] if node[0] == "true" else ("side", node[1]))
 
     def _compare(self, _: str, op: str, left: Node, right: Node) -> Predicate | None:
         return compare_sides(op, self._side(left), self._side(right), self._timezone)

@@ -74,9 +74,10 @@ def _collect_states(frame: DataFrame, sketches: Sequence[SketchOn], budget: int 
         return names.setdefault(term, f"v{len(names)}")
 
     plans = [_Plan(type(on.sketch), on.sketch.parameters, _to_parts(on.type), on.recipe(column)) for on in sketches]
-    selected = [F.input_file_name().alias(_FILE), *(_column(frame, term).alias(name) for term, name in names.items())]
-    with by_value():
-        out = frame.select(*selected).mapInArrow(_builder(plans, budget), _OUT)
+    # Text is parsed under the settings of the active session.
+    with by_value(), compat.active_session(frame.sparkSession):
+        columns = (_column(frame, term).alias(name) for term, name in names.items())
+        out = frame.select(F.input_file_name().alias(_FILE), *columns).mapInArrow(_builder(plans, budget), _OUT)
     with describe_jobs(frame.sparkSession, text):
         return compat.collect_arrow(out)
 

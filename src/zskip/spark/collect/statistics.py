@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
@@ -92,11 +92,16 @@ def aggregate_by_file(
 
 
 def count_values(
-    frame: DataFrame, columns: Sequence[tuple[Path, DataType]], positions: FilePositions, text: str
+    frame: DataFrame,
+    columns: Sequence[tuple[Path, DataType]],
+    positions: FilePositions,
+    text: str,
+    check: Callable[[Collection[str]], None] = lambda texts: None,
 ) -> tuple[Ints, dict[Path, CountedColumn]]:
     """Count the rows of each file, and the nulls, NaN and bounds of some columns of orderable types.
 
-    frame: rows of the table's files, without joins or caching. Reads these columns only, in one job per hundred.
+    frame: rows of the table's files, without joins or caching; check: refuses SQL that means something else in the
+    frame's session. Reads these columns only, in one job per hundred.
     """
     rows = np.zeros(len(positions), np.int64)
     counted: dict[Path, CountedColumn] = {}
@@ -104,6 +109,7 @@ def count_values(
         sums = {"rows": "count(1)"}
         for i, (path, data_type) in enumerate(batch):
             sums |= _sums(i, ".".join(map(quote_identifier, path)), data_type)
+        check(sums.values())
         files, table = aggregate_by_file(frame, sums, positions, text)
         if table.num_rows:
             rows[files] = table["rows"].to_numpy()

@@ -41,6 +41,9 @@ WHOLE = {
     # The bytes as they are: what depends on the calendar is not used.
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    # What zskip writes as SQL is read as it is meant.
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
 }
 """Settings under which all rows of files are read, or none."""
 _ROW = "zskip_row"

@@ -17,7 +17,7 @@ from zskip.errors import ZskipError
 from zskip.formats.schema import fields_from_json
 from zskip.index.collect.footer_sketches import FooterSketch, pack_footer_sketches
 from zskip.index.expressions import bounds_spec, needs_sketch
-from zskip.index.store.sketches import values_type
+from zskip.index.store.sketches import Versions, values_type
 from zskip.predicate import Columns
 from zskip.records import Bools, Field, Snapshot, Values
 from zskip.sketch import parse_sketch_on
@@ -43,11 +43,17 @@ class SketchedKey(NamedTuple):
 
 
 def sketched_keys(
-    snapshot: Snapshot, fields: Sequence[Field], schema_json: str, timezone: str
+    snapshot: Snapshot,
+    fields: Sequence[Field],
+    schema_json: str,
+    timezone: str,
+    *,
+    case_sensitive: bool,
+    versions: Versions,
 ) -> tuple[SketchedKey, ...]:
     """Choose the keys of which only a sketch tells the bounds, and whose forms tell what the sketch would be.
 
-    snapshot: of the table, with its columns; fields: the keys; schema_json: the columns of the rows; timezone: of the
+    snapshot: of the table, with its columns; fields: the keys; schema_json: the columns of the rows; the rest: of the
     session that computes the keys.
     """
     table = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=True)
@@ -64,7 +70,8 @@ def sketched_keys(
         # Readers may pad texts, and Iceberg's gives some columns in another type.
         if on == on_rows and on.type == field.type and not any(column.type.is_char for column in on.columns):
             form = curve_form(field.type).value
-            keys.append(SketchedKey(number, form, spec, timezone, values_type(snapshot, on)))
+            values = values_type(snapshot, on, case_sensitive=case_sensitive, versions=versions)
+            keys.append(SketchedKey(number, form, spec, timezone, values))
     return tuple(keys)
 
 

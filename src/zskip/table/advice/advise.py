@@ -62,7 +62,7 @@ from zskip.table.optimize_request import (
 )
 from zskip.table.predicates import name_keys, table_columns
 from zskip.table.read.info import last_layout
-from zskip.table.session import is_case_sensitive, time_zone
+from zskip.table.session import is_case_sensitive, session_versions, time_zone
 from zskip.table.snapshot import open_reader
 from zskip.table.workload.recording import read_workload
 
@@ -293,7 +293,7 @@ def _bind_complete_index(handle: Handle, snapshot: Snapshot) -> BoundIndex:
             f'"{snapshot.root}"; bring it up to date with Table.index() first'
         )
     index = refresh(Overlay(handle.storage), snapshot, workers=handle.workers)
-    return index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
+    return index.bind(snapshot, case_sensitive=is_case_sensitive(handle), versions=session_versions(handle))
 
 
 def _choose_sampled(

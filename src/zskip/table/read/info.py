@@ -19,7 +19,7 @@ from zskip.table.journal import CLUSTERING_OPERATIONS, Clustering, read_clusteri
 from zskip.table.predicates import table_columns
 from zskip.table.read.query import known_rows
 from zskip.table.read.tree import describe_tree
-from zskip.table.session import is_case_sensitive, time_zone
+from zskip.table.session import is_case_sensitive, session_versions, time_zone
 from zskip.table.snapshot import read_snapshot
 
 
@@ -62,7 +62,9 @@ def describe_index(handle: Handle) -> tuple[IndexedPart, ...]:
     index = load_index(handle)
     if index is None:
         raise InputError(f'"{handle.storage.root}" has no index; build it with Table.index()')
-    return list_indexed_parts(index.bind(read_snapshot(handle), case_sensitive=is_case_sensitive(handle)))
+    return list_indexed_parts(
+        index.bind(read_snapshot(handle), case_sensitive=is_case_sensitive(handle), versions=session_versions(handle))
+    )
 
 
 def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:
@@ -72,7 +74,11 @@ def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:
         index = load_index(handle)
     except (IndexFormatError, StorageError):
         return None
-    return None if index is None else index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
+    return (
+        None
+        if index is None
+        else index.bind(snapshot, case_sensitive=is_case_sensitive(handle), versions=session_versions(handle))
+    )
 
 
 def _clustering_fields(

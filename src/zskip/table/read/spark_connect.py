@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
 """Characters that make Spark read a name as a pattern."""
 
-_QUOTED = "spark.sql.ansi.doubleQuotedIdentifiers"
-"""Where it is set, double quotes enclose names; zskip reads them as strings."""
-
-
-def is_connected(spark: object) -> bool:
-    """Whether a session is one of Spark Connect."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
-
 
 def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, ScanReport]:
     """Open the rows for which `where` is true, from the files that might hold one, and report what pruning did.
@@ -54,7 +46,6 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
             "classic session. files() and explain() work"
         )
     schema = spark.read.parquet(root).schema
-    has_quoted_names = where is not None and '"' in where and str(spark.conf.get(_QUOTED, "false")).lower() == "true"
     sees_other_columns = _differs(snapshot, schema.jsonValue()["fields"])
     if sees_other_columns:
         warnings.warn(
@@ -62,7 +53,7 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
             ZskipWarning,
             stacklevel=4,
         )
-    kept, report = prune_files(handle, snapshot, None if has_quoted_names or sees_other_columns else where)
+    kept, report = prune_files(handle, snapshot, None if sees_other_columns else where)
     start = len(handle.storage.root)
     paths = [root + file[start:] for file in kept or map(handle.storage.uri, snapshot.paths[:1])]
     if snapshot.partition_fields and any(path.startswith(f"{root}/{HOME}/") for path in paths):

@@ -15,7 +15,7 @@ from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.refresh_index import refresh_index
-from zskip.table.session import is_case_sensitive
+from zskip.table.session import is_case_sensitive, session_versions
 
 
 def bind_fresh_index(handle: Handle, snapshot: Snapshot, *, writes: bool) -> BoundIndex:
@@ -32,7 +32,7 @@ def bind_fresh_index(handle: Handle, snapshot: Snapshot, *, writes: bool) -> Bou
         index_storage=None if handle.index_storage is None else Overlay(handle.index_storage),
         workers=handle.workers,
     )
-    return index.bind(snapshot, case_sensitive=case_sensitive)
+    return index.bind(snapshot, case_sensitive=case_sensitive, versions=session_versions(handle))
 
 
 def read_bounds(bound: BoundIndex, fields: Sequence[Field], layout: Layout | None = None) -> list[Bounds]:

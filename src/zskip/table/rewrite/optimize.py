@@ -44,6 +44,7 @@ from zskip.table.optimize_request import (
     files_per_partition,
     rows_per_page,
 )
+from zskip.table.predicates import check_keys
 from zskip.table.read.info import last_layout
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_selection import select_partitions, select_unchanged
@@ -202,6 +203,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, reader:
     if len(files):
         frame = reader.live_rows(spark)
         check_writable(frame)
+        check_keys(frame, reader.snapshot, fields)
         fields = tuple(_as_read(field, frame) for field in fields)
     merge = merges_schemas(handle, files)
     footers = inspect_footers(handle.storage, files, merge=merge, workers=handle.workers)

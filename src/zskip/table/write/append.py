@@ -35,6 +35,7 @@ from zskip.table.optimize_request import (
     clustering_fields,
     rows_per_page,
 )
+from zskip.table.predicates import check_keys
 from zskip.table.read.info import layout_of
 from zskip.table.refresh_index import RefreshedIndex, index_new_files
 from zskip.table.rewrite.file_bounds import read_bounds
@@ -85,6 +86,7 @@ def append(
         if batch is not None and _is_committed(handle, batch):
             return no_rows(handle, None, schema.snapshot, timer)
         plan = _plan(handle, schema.snapshot, request).follow(rules)
+        check_keys(aligned, schema.snapshot, plan.fields)
 
     def commit(staged: StagedRows) -> int | None:
         info = describe_write("append", staged, plan)

@@ -29,6 +29,7 @@ from zskip.table.catalog_updates import notifying_catalog, registering_new_table
 from zskip.table.handle import Handle, storage_at
 from zskip.table.index_binding import check_index_version
 from zskip.table.optimize_request import OptimizeRequest, clustering_fields
+from zskip.table.predicates import check_keys
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import open_target
 from zskip.table.session import is_session_case_sensitive, session_time_zone
@@ -150,6 +151,7 @@ def _plan(spark: SparkSession, root: str, columns: _NewColumns, request: Optimiz
     by = clustering_fields(
         request.by, snapshot, case_sensitive=is_session_case_sensitive(spark), timezone=session_time_zone(spark)
     )
+    check_keys(columns.frame, snapshot, by)
     return plan_new_rows(snapshot, by, request)
 
 
@@ -267,6 +269,7 @@ def _fit_to_table(
     by = clustering_fields(
         request.by, schema.snapshot, case_sensitive=case_sensitive, timezone=session_time_zone(spark)
     )
+    check_keys(frame, schema.snapshot, by)
     return frame, plan_new_rows(schema.snapshot, by, request).follow(rules)
 
 

@@ -15,7 +15,7 @@ import scala.collection.JavaConverters;
 /** Filters as JSON: their trees, their columns, and which of them do not mean what they say. */
 public final class FilterText implements Function {
   private static final String SPARK = "org.apache.spark.sql.catalyst.expressions.";
-  private static final Pattern USERS = Pattern.compile(".*\\.(?:ScalaUDF|ApplyFunction|PythonUDF)[^.]*");
+  private static final Pattern USERS = Pattern.compile(".*\\.(?:ScalaUDF|ApplyFunction|PythonUDA?F)[^.]*");
 
   /** The same of a Scala Seq of expressions. */
   public Object apply(Object filters) { return of((scala.collection.Seq) filters); }

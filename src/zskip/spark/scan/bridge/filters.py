@@ -89,5 +89,14 @@ def read_filters(jvm: Jvm, filters: JavaObject) -> Filters:
 
     filters: Scala Seq of Catalyst expressions.
     """
-    described = invoke(jvm, singleton(jvm, "FilterText"), "apply", [OBJECT], filters)
-    return Filters(described=described, expressions=lambda: filters)
+    return Filters(described=_describe(jvm, filters), expressions=lambda: filters)
+
+
+def describe(jvm: Jvm, expressions: JavaObject) -> dict[str, Any]:
+    """Bring expressions over as `FilterText.java` describes them."""
+    described: dict[str, Any] = json.loads(_describe(jvm, expressions))
+    return described
+
+
+def _describe(jvm: Jvm, expressions: JavaObject) -> str:
+    return str(invoke(jvm, singleton(jvm, "FilterText"), "apply", [OBJECT], expressions))

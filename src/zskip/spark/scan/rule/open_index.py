@@ -23,6 +23,7 @@ from zskip.records import ColumnNames, Field, Partition, Reading, ScanReport, Sn
 from zskip.records.reading import SAME_NAMES
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
+from zskip.spark.jvm.versions import SessionVersions, compare_zones
 from zskip.spark.scan.bridge.filters import Filters
 from zskip.spark.scan.bridge.janino import compile_apart
 from zskip.spark.scan.rule.bound_files import BoundFiles, OnFilters
@@ -46,6 +47,7 @@ class IndexOpener:
 
     def __init__(self, jvm: Jvm) -> None:
         self._jvm = jvm
+        compare_zones(jvm)
         self._warned: set[str] = set()
 
     def answer(self, question: str, *arguments: Any) -> JavaObject:
@@ -159,6 +161,7 @@ def open_index(
         index.bind(
             replace(_described_files(index, storage.root, fields), reading=Reading(names=names)),
             case_sensitive=case_sensitive,
+            versions=SessionVersions(spark),
         ),
         case_sensitive=case_sensitive,
         partition_fields=partition_fields,

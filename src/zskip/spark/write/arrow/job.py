@@ -24,6 +24,7 @@ from zskip.spark.jvm import compat
 from zskip.spark.jvm.arrays import frame_of_texts, lookup
 from zskip.spark.jvm.failures import text_with_causes
 from zskip.spark.jvm.gateway import Jvm
+from zskip.spark.jvm.versions import SessionVersions
 from zskip.spark.schema import TableSchema, name_as_stored
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import Reach, reach_of
@@ -375,8 +376,17 @@ class ArrowRows(_ArrowJob):
         return placement, self._file_options(schema, schema_json, self.row_bytes, page_order, make_bounds)
 
     def _make_bounds(self, fields: Sequence[Field]) -> MakeBounds | None:
-        timezone = str(self.frame.sparkSession.conf.get("spark.sql.session.timeZone"))
-        keys = sketched_keys(self.snapshot, fields, self._frame_json(), timezone)
+        session = self.frame.sparkSession
+        timezone = str(session.conf.get("spark.sql.session.timeZone"))
+        case_sensitive = str(session.conf.get("spark.sql.caseSensitive")).lower() == "true"
+        keys = sketched_keys(
+            self.snapshot,
+            fields,
+            self._frame_json(),
+            timezone,
+            case_sensitive=case_sensitive,
+            versions=SessionVersions(session),
+        )
         return partial(KeyBounds, keys) if keys else None
 
     def _write(self, layout: Layout | None, files: int, rows: int, *, sort: bool) -> RowsWritten:
