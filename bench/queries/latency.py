@@ -110,7 +110,8 @@ def once(path: Path, make: Callable[[], Any]) -> None:
 def answer_times(spark: Any, readers: Sequence[Reader], queries: Sequence[str]) -> dict[str, list[float]]:
     """Milliseconds of each query by each reader, by its name; raises where their answers differ."""
     took: dict[str, list[float]] = {reader.name: [] for reader in readers}
-    for number, where in enumerate([*queries[:5], *queries]):
+    warming = queries[:5]
+    for number, where in enumerate([*warming, *queries]):
         answers = set()
         shift = number % len(readers)
         for reader in [*readers[shift:], *readers[:shift]]:
@@ -121,7 +122,7 @@ def answer_times(spark: Any, readers: Sequence[Reader], queries: Sequence[str]) 
             answers.add(row)
         if len(answers) != 1:
             raise SystemExit(f"the readers do not agree on {where}: {answers}")
-    return {name: times[5:] for name, times in took.items()}  # The first warm the JVM.
+    return {name: times[len(warming) :] for name, times in took.items()}
 
 
 if __name__ == "__main__":
