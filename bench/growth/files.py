@@ -26,7 +26,6 @@ from shared import data, measure
 from shared.index_data import keep, make_index, random_rows
 from shared.workload_data import sample_of
 from zskip.index import Index
-from zskip.lake.examine import Terms, examine
 from zskip.layout.fit import fit
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
 from zskip.records import ReadableFiles, Snapshot
@@ -117,7 +116,6 @@ def costs(path: Path) -> dict[str, Any]:
     figures = cpu("query", lambda: opened().files(where))
     figures |= cpu("info", lambda: opened().info())
     figures |= cpu("maintain_plan", lambda: opened().maintain(by=BY, dry_run=True, target_file_size="128MB"))
-    figures |= cpu("survey", lambda: examine("t", Handle(storage, None), Terms()))
     snapshot = read_snapshot(Handle(storage, None))
     figures |= cpu("append_index", append)
     figures |= rewrite(snapshot)

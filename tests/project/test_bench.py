@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,28 @@ def test_claims_of_the_readme_are_measured() -> None:
         assert claim in readme, "change CLAIMS with the README"
         assert name in runs
         assert low <= results()[name]["figures"][figure] <= high, claim
+
+
+def test_scripts_import_what_there_is() -> None:
+    for path in sorted((ROOT / "bench").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("zskip."):
+                missing = {alias.name for alias in node.names} - names_of(node.module or "")
+                assert missing == set(), f"{path.relative_to(ROOT)} imports {missing} from {node.module}"
+
+
+@cache
+def names_of(module: str) -> set[str]:
+    """What a module defines or imports, and its own modules; nothing is run."""
+    place = ROOT / "src" / module.replace(".", "/")
+    page = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    names = {path.stem for path in place.glob("*")}
+    for node in ast.parse(page.read_text()).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return names
