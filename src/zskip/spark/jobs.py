@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from zskip.spark.jvm.compat import version
-from zskip.spark.jvm.failures import to_zskip_error
+from zskip.spark.jvm.failures import translated
 from zskip.spark.progress import show_progress
 
 if TYPE_CHECKING:
@@ -45,13 +45,8 @@ def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
         counted.append(group)
     context.setJobGroup(group, f"zskip: {text}")
     try:
-        with interruptible(context, group), show_progress(context, group, text):
+        with translated(text), interruptible(context, group), show_progress(context, group, text):
             yield
-    except Exception as error:
-        reason = to_zskip_error(text, error)
-        if reason is error:
-            raise
-        raise reason from error
     finally:
         for name, value in zip(_PROPERTIES, before, strict=True):
             _set(context, name, value)

@@ -21,7 +21,7 @@ from zskip.formats.schema import fields_from_json
 from zskip.records import Field, Partition, Snapshot
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.catalog import quote_name
-from zskip.spark.jvm.failures import to_zskip_error
+from zskip.spark.jvm.failures import to_zskip_error, translated
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import translate_errors
 from zskip.spark.jvm.statuses import file_statuses, path_maker, qualify_root
@@ -68,12 +68,21 @@ def read_schema(spark: SparkSession, snapshot: Snapshot) -> TableSchema:
     CorruptFileError, StorageError or ConflictError for files that Spark cannot read, and UnsupportedError for
     directories that are not partitions of one table.
     """
+    with translated(f'read the columns and partitions of "{snapshot.root}"'):
+        return _read_schema(spark, snapshot)
+
+
+def _read_schema(spark: SparkSession, snapshot: Snapshot) -> TableSchema:
     jvm = Jvm.of(spark)
     declared = [jvm.call(_TYPE, "fromJson")(_drop_field_ids(text)) for text in snapshot.reading.declared or ()]
     data = declared[0] if declared else _data_schema(spark, jvm, snapshot)
     partition, rows = _partitions(spark, jvm, snapshot, declared[1] if declared else None)
     data_json, partition_json = data.json(), partition.json()
     partition_fields = fields_from_json(partition_json)
+    if declared:
+        # A format may know that Spark reads the values of a column from directories otherwise than the format does.
+        pairs = zip(snapshot.partition_fields, partition_fields, strict=True)
+        partition_fields = tuple(own if own.type.form is None else field for own, field in pairs)
     columns = [_read_values(jvm, rows, i, partition, f.type) for i, f in enumerate(partition_fields)]
     values = list(zip(*columns, strict=True)) if columns else [()] * len(snapshot.partitions)
     fields = fields_from_json(data_json)

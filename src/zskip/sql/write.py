@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from zskip.errors import ColumnError, UnsupportedError, ZskipError
 from zskip.formats import FORMATS
 from zskip.layout.curves import default_curve
+from zskip.spark.jvm.catalog import DEFAULT_CATALOG, qualified_name
 from zskip.spark.jvm.compat import frame_of
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.scan.logical import analyzed
@@ -15,14 +16,13 @@ from zskip.sql.queries.pruned_query import run_query
 from zskip.sql.statements.parser import Target
 from zskip.sql.statements.write import CreateTable, Insert, WriteStatement
 from zskip.sql.targets import TargetTable, find_table
+from zskip.table import Table
 from zskip.table.opening import write
 from zskip.table.read.info import last_layout
 from zskip.table.snapshot import open_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_BRANCH = "branch_"
 
 
 def run_write(spark: SparkSession, text: str, statement: WriteStatement) -> DataFrame:
@@ -31,15 +31,14 @@ def run_write(spark: SparkSession, text: str, statement: WriteStatement) -> Data
         return _create(spark, statement)
     if statement.target.path is not None:
         return _insert_into_path(spark, statement)
-    table_name, branch = _split_branch(statement.target)
-    target = _find_clustered(spark, table_name)
+    target = _find_clustered(spark, statement.target)
     frame = None if target is None else _analyze_insert(spark, text)
     if target is None or frame is None:
         return run_query(spark, text).frame
-    handle = target.handle.on_branch(branch)
+    handle = target.handle
     version = handle.format.snapshot().version
     try:
-        result = target.table.append(frame, branch=branch)
+        result = target.table.append(frame)
     except (ColumnError, UnsupportedError):
         # The catalog may have columns that the files lack.
         if handle.format.snapshot().version != version:
@@ -74,9 +73,8 @@ def _name_target(spark: SparkSession, target: Target) -> tuple[str, str]:
     parts = target.parts
     if len(parts) == 2 and parts[0].lower() in FORMATS and "/" in parts[1]:
         return parts[1], parts[0].lower()
-    if len(parts) == 1:
-        return f"{spark.catalog.currentDatabase()}.{parts[0]}", "parquet"
-    return ".".join(parts), "iceberg" if len(parts) > 2 and parts[0] != "spark_catalog" else "parquet"
+    catalog, *rest = qualified_name(spark, parts)
+    return (".".join(rest), "parquet") if catalog == DEFAULT_CATALOG else (".".join((catalog, *rest)), "iceberg")
 
 
 def _insert_into_path(spark: SparkSession, statement: Insert) -> DataFrame:
@@ -96,18 +94,12 @@ def _insert_into_path(spark: SparkSession, statement: Insert) -> DataFrame:
         target.refresh(spark)
 
 
-def _split_branch(target: Target) -> tuple[Target, str | None]:
-    """A table and one of its branches, which Iceberg names in a further part, as in `catalog.db.t.branch_audit`."""
-    *table, last = target.parts
-    is_branch = len(table) > 2 and last.startswith(_BRANCH)
-    return (Target(parts=tuple(table)), last.removeprefix(_BRANCH)) if is_branch else (target, None)
-
-
 def _find_clustered(spark: SparkSession, target: Target) -> TargetTable | None:
-    """Find the table of a name; None where zskip has not clustered it."""
+    """Find the table of a name, on the branch that takes rows; None where zskip has not clustered it."""
     try:
-        table = find_table(spark, target)
-        return None if last_layout(table.handle, table.handle.format.snapshot()) is None else table
+        handle = find_table(spark, target).handle.for_new_rows()
+        clustered = last_layout(handle, handle.format.snapshot()) is not None
+        return TargetTable(handle=handle, table=Table(handle)) if clustered else None
     except ZskipError:
         return None
 

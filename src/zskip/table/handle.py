@@ -12,6 +12,7 @@ import zskip.rows  # noqa: F401 (lets notebooks show results as tables)
 from zskip.errors import InputError, UnsupportedError
 from zskip.formats import HOME, IcebergFormat, TableFormat, check_name, open_format
 from zskip.formats.iceberg.catalog import IcebergCatalog
+from zskip.formats.iceberg.format import MAIN
 from zskip.storage import Storage, Workers, is_remote, is_same_location, storage_for
 from zskip.storage.redirected import RedirectedStorage
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from zskip.spark.jvm.catalog import NamedTable
+
+
+_WAP_BRANCH, _WAP_ID = "spark.wap.branch", "spark.wap.id"
+"""The settings by which a session writes Iceberg tables for an audit (write-audit-publish), and reads what it wrote."""
 
 
 def storage_at(path: str, spark: SparkSession | None, options: Mapping[str, str] = MappingProxyType({})) -> Storage:
@@ -52,7 +57,7 @@ class Handle:
     exclusive: bool = False
     """Whether the user promises that nobody else rewrites the table."""
     branch: str | None = None
-    """The branch that takes new rows; None for the table's own."""
+    """The branch that is read and takes new rows; None for main, unless the session selects another."""
 
     def __post_init__(self) -> None:
         """Check the format's name, and keep no second storage for an index inside the table."""
@@ -67,7 +72,7 @@ class Handle:
 
     def format_on(self, storage: Storage) -> TableFormat:
         """The table's format over another storage of the same table."""
-        if self.catalog is not None:
+        if self.catalog is not None or self.branch is not None:
             return IcebergFormat(storage, self.catalog, self.branch)
         if self.spark is None:
             return open_format(storage, self.format_name, exclusive=self.exclusive)
@@ -95,7 +100,67 @@ class Handle:
                 f'"{self.storage.root}" was opened as a table of the format {self.format.name} without one; leave '
                 "branch out. Nothing was written"
             )
+        if self.branch not in (None, branch):
+            raise InputError(
+                f'branch="{branch}": the table was opened on its branch "{self.branch}"; leave branch out, or open the '
+                "table by its own name. Nothing was written"
+            )
         return replace(self, branch=branch)
+
+    @property
+    def is_on_main(self) -> bool:
+        """Whether new rows go to main, which the index and the journal describe."""
+        return self.branch in (None, MAIN)
+
+    def check_on_main(self) -> None:
+        """Raise UnsupportedError for a branch: rewrites and the index are about main."""
+        if not self.is_on_main:
+            assert self.catalog is not None, "only tables in catalogs are opened on branches"
+            raise UnsupportedError(
+                f"zskip rewrites and indexes the main branch only, and the table was opened on its branch "
+                f'"{self.branch}"; open it as "{self.catalog.table}". Nothing was written'
+            )
+
+    def for_rewrites(self, exclusive: bool) -> Handle:
+        """The table with the promise of `exclusively`; raises UnsupportedError for a branch."""
+        self.check_on_main()
+        return self.exclusively(exclusive)
+
+    def for_queries(self) -> Handle:
+        """The table on the branch that Spark reads: that of `spark.wap.branch`, if the table has it."""
+        branch = self._session_setting(_WAP_BRANCH)
+        if branch is None or self.branch is not None or not isinstance(self.format, IcebergFormat):
+            return self
+        return replace(self, branch=branch) if self.format.audits_writes(branch) else self
+
+    def for_new_rows(self, branch: str | None = None) -> Handle:
+        """The table on the branch that takes new rows, where Spark would put them.
+
+        branch: the one that the user names. Raises InputError for two different branches, and UnsupportedError where
+        the session stages rows for an audit.
+        """
+        handle = self.on_branch(branch)
+        audited, audit_id = self._session_setting(_WAP_BRANCH), self._session_setting(_WAP_ID)
+        if (audited or audit_id) is None or not isinstance(handle.format, IcebergFormat):
+            return handle
+        if not handle.format.audits_writes():
+            return handle
+        if audit_id is not None:
+            raise UnsupportedError(
+                f'{_WAP_ID} is "{audit_id}", and zskip does not stage the rows of one commit for an audit of '
+                f'"{self.storage.root}" (write.wap.enabled=true); set {_WAP_BRANCH} instead, unset {_WAP_ID}, or write '
+                "with Spark. Nothing was written"
+            )
+        if handle.branch not in (None, audited):
+            raise InputError(
+                f'the rows are for the branch "{handle.branch}", and {_WAP_BRANCH} is "{audited}"; unset it, or leave '
+                "the branch out. Nothing was written"
+            )
+        return handle.on_branch(audited)
+
+    def _session_setting(self, name: str) -> str | None:
+        session = self.spark or self.connected
+        return None if session is None else session.conf.get(name, None) or None
 
     @property
     def home(self) -> Storage:

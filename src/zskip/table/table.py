@@ -142,7 +142,7 @@ class Table:
             jobs=jobs,
             writer=writer,
         )
-        handle = self._handle.exclusively(exclusive)
+        handle = self._handle.for_rewrites(exclusive)
         with notifying_catalog(handle), registering_new_table(into, handle) as path:
             request = dataclasses.replace(request, into=path)
             return (optimize if request.max_batch is None else optimize_in_batches)(handle, request)
@@ -177,7 +177,7 @@ class Table:
         from zskip.table.write.append import append, read_batch
 
         batch_id = read_batch(batch)
-        handle = self._handle.exclusively(exclusive).on_branch(branch)
+        handle = self._handle.exclusively(exclusive).for_new_rows(branch)
         with notifying_catalog(handle):
             return append(handle, df, batch_id)
 
@@ -202,7 +202,7 @@ class Table:
         from zskip.table.rewrite.compact import check_sizes, compact
 
         sizes = check_sizes(target_file_size, min_file_size)
-        handle = self._handle.exclusively(exclusive)
+        handle = self._handle.for_rewrites(exclusive)
         with notifying_catalog(handle):
             return compact(handle, *sizes, where)
 
@@ -237,6 +237,7 @@ class Table:
         """
         from zskip.table.refresh_index import refresh_index
 
+        self._handle.check_on_main()
         refreshed = refresh_index(
             self._handle,
             collect,
@@ -259,11 +260,11 @@ class Table:
         if self._handle.connected is not None:
             from zskip.table.read.spark_connect import open_kept
 
-            frame, self.last_scan = open_kept(self._handle, self._root, where)
+            frame, self.last_scan = open_kept(self._handle.for_queries(), self._root, where)
             return frame
         from zskip.table.read.query import open_frame
 
-        frame = open_frame(self._handle, self._record)
+        frame = open_frame(self._handle.for_queries(), self._record)
         return frame if where is None else frame.where(where)
 
     def files(self, where: str | pc.Expression | None = None, *, deletes: bool = False) -> list[KeptFile]:
@@ -277,7 +278,7 @@ class Table:
         """
         from zskip.table.read.query import list_files
 
-        files, self._last_scan = list_files(self._handle, where, deletes=deletes)
+        files, self._last_scan = list_files(self._handle.for_queries(), where, deletes=deletes)
         return files
 
     def prune(self, where: str | pc.Expression | None = None) -> ScanReport:
@@ -288,7 +289,8 @@ class Table:
         from zskip.table.read.query import prune_files
         from zskip.table.snapshot import read_snapshot
 
-        return prune_files(self._handle, read_snapshot(self._handle), where)[1]
+        handle = self._handle.for_queries()
+        return prune_files(handle, read_snapshot(handle), where)[1]
 
     def explain(self, where: str | pc.Expression | None = None, *, analyze: bool = False) -> Explanation:
         """Explain step by step which files a predicate keeps, what each part skips, and why a part skips nothing.
@@ -299,7 +301,7 @@ class Table:
         """
         from zskip.table.read.explain import explain
 
-        return explain(self._handle, where, analyze=analyze)
+        return explain(self._handle.for_queries(), where, analyze=analyze)
 
     def record(self, on: bool = True) -> None:
         """Record the predicate of each scan through zskip from now on, in any process, or stop recording.
@@ -407,7 +409,7 @@ class Table:
         """
         from zskip.table.read.verify import verify
 
-        return verify(self._handle, where, queries=queries, seed=seed)
+        return verify(self._handle.for_queries(), where, queries=queries, seed=seed)
 
     def info(self, by: Sequence[str] | str | None = None) -> TableInfo:
         """Describe files, rows, columns, partitions, index and layout of the table, and how well it is clustered.
@@ -497,7 +499,7 @@ class Table:
             refit=refit,
             dry_run=dry_run,
         )
-        handle = self._handle.exclusively(exclusive)
+        handle = self._handle.for_rewrites(exclusive)
         if dry_run:
             return maintain(handle, request)
         with notifying_catalog(handle):

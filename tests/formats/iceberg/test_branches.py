@@ -8,7 +8,8 @@ import pytest
 from appends import append, overwrite
 from format_tables import IcebergMaker, content, rows_of
 
-from zskip.errors import InputError
+import zskip
+from zskip.errors import InputError, TableNotFoundError, UnsupportedError
 from zskip.formats import BatchId, IcebergFormat
 from zskip.formats.iceberg.catalog import load_configured_catalog
 from zskip.storage import LocalStorage
@@ -76,3 +77,21 @@ def test_an_empty_table_has_its_own_branch_only(tmp_path: Path) -> None:
         opened(path, "audit").snapshot()
     append(opened(path, "main"), path)
     assert rows_of(MAKER.read(path)) == rows_of(content(24, 60))
+
+
+def test_a_branch_by_its_name(path: Path) -> None:
+    name = MAKER.address(path)
+    append(opened(path, "audit"), path)
+    assert (len(zskip.open(name).files()), len(zskip.open(f"{name}.branch_main").files())) == (1, 1)
+    assert len(zskip.open(f"{name}.branch_audit").files()) == 3
+    with pytest.raises(InputError, match='has no branch "none"'):
+        zskip.open(f"{name}.branch_none").files()
+    with pytest.raises(UnsupportedError, match=f'open it as "{name}"'):
+        zskip.open(f"{name}.branch_audit").index()
+    snapshot = MAKER._load(path).current_snapshot()
+    for version in ("tag_good", f"snapshot_id_{snapshot.snapshot_id}", "at_timestamp_1", "changes"):
+        with pytest.raises(UnsupportedError, match=f'"{version}" of the Iceberg table "{name}" is a version'):
+            zskip.open(f"{name}.{version}")
+    for other in ("files", "branch", "tag_"):
+        with pytest.raises(TableNotFoundError):
+            zskip.open(f"{name}.{other}").files()

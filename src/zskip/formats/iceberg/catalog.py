@@ -79,6 +79,9 @@ class IcebergCatalog(Protocol):
     def in_one_thread(self) -> bool:
         """Whether only one thread at a time may call it."""
 
+    def above(self) -> IcebergCatalog:
+        """The table whose name this one's extends by one part."""
+
     def current(self) -> CurrentTable:
         """The table's current location.
 
@@ -125,6 +128,10 @@ class NewTable:
         """Whether only one thread at a time may call the catalog."""
         return self.catalog.in_one_thread
 
+    def above(self) -> IcebergCatalog:
+        """As its catalog has it."""
+        return self.catalog.above()
+
     def current(self) -> CurrentTable:
         """The draft, or after the commit the table."""
         return self.catalog.current() if self._draft is None else self._draft.current
@@ -154,6 +161,7 @@ class PyIcebergCatalog:
         self._is_sqlite = str(properties.get("uri", "")).startswith("sqlite")
         self._identifier = tuple(identifier)
         self._open_catalog = open_catalog
+        self._properties = properties
 
     @classmethod
     def of(cls, table: Table) -> PyIcebergCatalog:
@@ -175,6 +183,11 @@ class PyIcebergCatalog:
     def in_one_thread(self) -> bool:
         """Whether the catalog is SQLite's."""
         return self._is_sqlite
+
+    def above(self) -> PyIcebergCatalog:
+        """The table whose name this one's extends by one part."""
+        name = self._table.rpartition(".")[0]
+        return PyIcebergCatalog(name, self._identifier[:-1], self._open_catalog, self._properties)
 
     def current(self) -> CurrentTable:
         """The table's current location."""

@@ -37,8 +37,10 @@ _NUMBERED = re.compile(
 )
 """File names of versions that are, or were about to be, committed: `v3`, or `00003-` and a UUID."""
 
-_MAIN = "main"
+MAIN = "main"
 """The branch that a table has from its first snapshot on."""
+_AUDITED = "write.wap.enabled"
+"""The property of tables that take rows by write-audit-publish."""
 _MOVES = "_moved.json"
 """In a staging directory: the targets of its files, and the time."""
 _MOST_KEPT = 10_000
@@ -59,7 +61,8 @@ class IcebergFormat:
         """branch: whose files are live, and which takes new rows; each call raises InputError if there is none."""
         self._storage = storage
         self._catalog = catalog
-        self._branch = None if branch == _MAIN else branch
+        self._named_branch = branch
+        self._branch = None if branch == MAIN else branch
         self._last: Contents | None = None
 
     @property
@@ -107,6 +110,19 @@ class IcebergFormat:
 
         name = self._storage.root if self._catalog is None else self._catalog.table
         return select_branch(self._table_metadata(current), self._branch, name)
+
+    @property
+    def branch(self) -> str | None:
+        """The branch whose files are live, as the caller names it; None for main."""
+        return self._named_branch
+
+    def audits_writes(self, branch: str | None = None) -> bool:
+        """Whether sessions may write for an audit; branch: and whether the table has this branch."""
+        from zskip.formats.iceberg.protocol import has_branch
+
+        metadata = self._table_metadata()
+        is_enabled = metadata.properties.get(_AUDITED, "").lower() == "true"
+        return is_enabled and (branch is None or has_branch(metadata, branch))
 
     def _table_metadata(self, current: CurrentTable | None = None) -> TableMetadata:
         from zskip.formats.iceberg.table import PathResolver, parse_metadata, read_metadata

@@ -44,15 +44,20 @@ def select_branch(metadata: TableMetadata, branch: str | None, table: str) -> Ta
     if branch is None:
         return metadata
     ref = metadata.refs.get(branch)
-    if ref is None or ref.snapshot_ref_type != SnapshotRefType.BRANCH:
-        of_branches = (name for name, each in metadata.refs.items() if each.snapshot_ref_type == SnapshotRefType.BRANCH)
-        names = ", ".join([MAIN_BRANCH, *sorted({*of_branches} - {MAIN_BRANCH})])
+    if ref is None or not has_branch(metadata, branch):
+        branches = {name for name in metadata.refs if has_branch(metadata, name)}
+        names = ", ".join([MAIN_BRANCH, *sorted(branches - {MAIN_BRANCH})])
         reason = f'has no branch "{branch}"' if ref is None else f'has a tag "{branch}", which takes no rows'
         raise InputError(
             f'"{table}" {reason}; its branches are {names}. ALTER TABLE {table} CREATE BRANCH `{branch}` makes one, in '
             "Spark with Iceberg's extensions. Nothing was written"
         )
     return metadata.model_copy(update={"current_snapshot_id": ref.snapshot_id})
+
+
+def has_branch(metadata: TableMetadata, name: str) -> bool:
+    """Whether a table has a branch of this name."""
+    return name in metadata.refs and metadata.refs[name].snapshot_ref_type == SnapshotRefType.BRANCH
 
 
 def check_metadata_json(root: str, metadata: Mapping[str, Any]) -> None:

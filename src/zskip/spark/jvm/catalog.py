@@ -15,6 +15,7 @@ from zskip.errors import InputError, UnsupportedError, ZskipWarning
 from zskip.formats.schema import first_line
 from zskip.records import Snapshot
 from zskip.spark.jvm.compat import active_session
+from zskip.spark.jvm.failures import translated
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.relations import FileRelation, obstacle, read_relation, same_partitions
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CATALOG = "org.apache.spark.sql.catalyst.catalog"
+DEFAULT_CATALOG = "spark_catalog"
 _OBJECT = "java.lang.Object"
 _BIG = "scala.math.BigInt"
 _BYTES = re.compile(r"Some\(CatalogStatistics\((\d+),")
@@ -65,6 +67,16 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, ...]:
     return tuple(str(part) for part in Jvm.of(spark).items(parts))
 
 
+def qualified_name(spark: SparkSession, parts: Sequence[str]) -> tuple[str, ...]:
+    """A name with its catalog, and for a single part with its namespace, as Spark completes them."""
+    manager = spark._jsparkSession.sessionState().catalogManager()
+    if len(parts) > 1 and manager.isCatalogRegistered(parts[0]):
+        return tuple(parts)
+    with translated("find the session's current catalog"):
+        namespace = () if len(parts) > 1 else tuple(str(part) for part in manager.currentNamespace())
+        return (str(manager.currentCatalog().name()), *namespace, *parts)
+
+
 def is_missing(error: Exception) -> bool:
     """Whether an error of Spark means that a table, database or catalog does not exist."""
     return any(message in str(error) for message in ("NOT_FOUND", "NoSuch", "REQUIRES_SINGLE_PART_NAMESPACE"))
@@ -102,7 +114,7 @@ def default_path(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     Raises InputError where the table exists, for names in other catalogs, and for names that Spark rejects.
     """
     label = ".".join(parts)
-    if len(parts) == 3 and parts[0] != "spark_catalog":
+    if len(parts) == 3 and parts[0] != DEFAULT_CATALOG:
         if spark.conf.get(f"spark.sql.catalog.{parts[0]}", None) is None:
             return None
         raise InputError(
@@ -163,11 +175,11 @@ def _is_plain(relation: FileRelation | str | None) -> bool:
 
 def _find_log_table(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable | None:
     """A table in the session's own catalog whose format has a log; None for other tables."""
-    if len(parts) == 3 and parts[0] != "spark_catalog":
+    catalog_name, *namespace, table = qualified_name(spark, parts)
+    if catalog_name != DEFAULT_CATALOG or len(namespace) != 1:
         return None
     jvm, catalog = Jvm.of(spark), spark._jsparkSession.sessionState().catalog()
-    database = parts[-2] if len(parts) > 1 else spark.catalog.currentDatabase()
-    identifier = _identifier(jvm, parts[-1], database)
+    identifier = _identifier(jvm, table, namespace[0])
     if not catalog.tableExists(identifier):
         return None
     metadata = catalog.getTableMetadata(identifier)

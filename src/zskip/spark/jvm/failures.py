@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from zskip.errors import ConflictError, CorruptFileError, StorageError, UnsupportedError, ZskipError
 
@@ -41,6 +43,18 @@ def to_zskip_error(step: str, error: Exception) -> Exception:
     if isinstance(error, ZskipError) or not isinstance(error, Py4JError | PySparkException):
         return error
     return error_from_text(step, text_with_causes(error))
+
+
+@contextmanager
+def translated(step: str) -> Iterator[None]:
+    """Raise errors of Spark as errors of zskip; step: as in `to_zskip_error`."""
+    try:
+        yield
+    except Exception as error:
+        reason = to_zskip_error(step, error)
+        if reason is error:
+            raise
+        raise reason from error
 
 
 def error_from_text(step: str, text: str) -> ZskipError:

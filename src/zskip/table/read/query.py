@@ -55,7 +55,10 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None] | None = No
             on_filters=None if on_scan is None else recording(handle, snapshot),
         )
 
-    return open_reader(handle).frame(prune)
+    from zskip.spark.jvm.failures import translated
+
+    with translated(f'open "{handle.storage.root}"'):
+        return open_reader(handle).frame(prune)
 
 
 def recording(handle: Handle, snapshot: Snapshot) -> OnFilters | None:

@@ -142,8 +142,8 @@ def write_and_commit(
             curve=staged.curve,
             predicted_share=staged.predicted_share,
         )
-        # Journal and index are about the table's own branch.
-        if handle.branch is None:
+        # Journal and index are about main.
+        if handle.is_on_main:
             _record(handle, result, staged, plan, operation)
             with timer.step("index"):
                 indexed = index_new_files(handle, plan.fields)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zskip.errors import InputError, TableNotFoundError, UnsupportedError
 from zskip.formats import CATALOG_FORMAT, CREATIONS, HOME, Creation, check_name
 from zskip.formats.iceberg.catalog import IcebergCatalog
+from zskip.spark.jvm.catalog import DEFAULT_CATALOG
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.table.address import find_catalog, is_session_name, open_in_catalog, resolve_address
+from zskip.table.address import find_catalog, is_session_name, name_parts, open_in_catalog, resolve_address
 from zskip.table.handle import Handle, storage_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_CATALOG_NAME = re.compile(r"([^\s./:\\]+)(?:\.[^\s./:\\]+){2,}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -68,7 +66,7 @@ def _is_vacant(handle: Handle) -> bool:
 
 
 def _resolve_in_catalog(spark: SparkSession, name: str) -> WriteTarget:
-    catalog = find_catalog(name, spark)
+    catalog = find_catalog(name_parts(name, spark), spark, may_be_new=True)
     if catalog is None:
         raise InputError(
             f'"{name}" is no name in an Iceberg catalog that this session or pyiceberg knows; zskip writes Iceberg '
@@ -82,16 +80,16 @@ def _resolve_in_catalog(spark: SparkSession, name: str) -> WriteTarget:
 
 def _check_catalog(spark: SparkSession, name: str, format_name: str) -> None:
     """Raise InputError for the name of a table in a catalog that could not hold it."""
-    match = _CATALOG_NAME.fullmatch(name)
-    if match is None or match[1] == "spark_catalog" or storage_at(name, spark).stat("") is not None:
+    parts = name_parts(name, spark)
+    if len(parts) < 3 or parts[0] == DEFAULT_CATALOG or storage_at(name, spark).stat("") is not None:
         return
-    if find_catalog(name, spark) is not None:
+    if find_catalog(parts, spark) is not None:
         raise InputError(
             f'"{name}" is a name in an Iceberg catalog; write format="{CATALOG_FORMAT}", not "{format_name}"'
         )
     raise InputError(
-        f'"{name}" looks like a table in the catalog "{match[1]}", which this session does not have; configure '
-        f'spark.sql.catalog.{match[1]}, or write "./{name}" for a directory'
+        f'"{name}" looks like a table in the catalog "{parts[0]}", which this session does not have; configure '
+        f'spark.sql.catalog.{parts[0]}, or write "./{name}" for a directory'
     )
 
 

@@ -90,7 +90,7 @@ def write(
         raise InputError(
             f'"{write_target.name}" exists already; write with mode="append" or mode="overwrite", or to another target'
         )
-    existing = write_target.existing.on_branch(branch)
+    existing = write_target.existing.for_new_rows(branch)
     write_target = dataclasses.replace(write_target, existing=existing)
     with notifying_catalog(existing) as handle:
         if mode != "overwrite":
@@ -279,7 +279,7 @@ def _overwrite(
     """Replace all rows; a plain Parquet table without a name takes the columns of the DataFrame, too."""
     handle = target.existing
     assert handle is not None, "only a table that exists is overwritten"
-    if handle.branch is None:
+    if handle.is_on_main:
         check_does_not_read(df, target)
     handle.format.check_appendable(overwrites=True)
     timer = StepTimer()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, TruncateTransform
@@ -59,7 +60,9 @@ _TAKEN = f"{ICEBERG}.exceptions.AlreadyExistsException"
 """The error for a new table whose name was taken."""
 _NO_NAMESPACE = f"{ICEBERG}.exceptions.NoSuchNamespaceException"
 """The error of catalogs that look for the namespace of a new table only when it is committed."""
+_METADATA_TABLE = f"{ICEBERG}.BaseMetadataTable"
 _MISSING = (
+    _NO_NAMESPACE,
     f"{ICEBERG}.exceptions.NoSuchTableException",
     "org.apache.spark.sql.catalyst.analysis.NoSuchTableException",
 )
@@ -88,6 +91,10 @@ class SessionCatalog:
         """False: all threads of a session may use Iceberg's catalogs."""
         return False
 
+    def above(self) -> SessionCatalog:
+        """The table whose name this one's extends by one part."""
+        return SessionCatalog(self._spark, self._table.rpartition(".")[0])
+
     def exists(self) -> bool:
         """Whether the catalog has the table; raises StorageError where the catalog is down."""
         try:
@@ -113,7 +120,6 @@ class SessionCatalog:
         """An `org.apache.iceberg.Transaction` that creates the table."""
         compat.set_active(self._spark)
         jvm = self._jvm
-        catalog, *namespace, name = self._table.split(".")
         struct = jvm.call("org.apache.spark.sql.types.DataType", "fromJson")(definition.schema_json)
         schema = jvm.call(f"{ICEBERG}.spark.SparkSchemaUtil", "convert")(struct)
         columns = Schema.model_validate_json(jvm.call(f"{ICEBERG}.SchemaParser", "toJson")(schema))
@@ -130,11 +136,9 @@ class SessionCatalog:
                 f"partition_by={list(definition.partition_by)}: Iceberg refuses these partitions "
                 f"({root_cause(text_with_causes(error))}). Nothing was written"
             ) from error
-        of_names = jvm.call(f"{ICEBERG}.catalog.Namespace", "of")(jvm.array("java.lang.String", namespace))
-        identifier = jvm.call(f"{ICEBERG}.catalog.TableIdentifier", "of")(of_names, name)
-        tables = self._spark._jsparkSession.sessionState().catalogManager().catalog(catalog).icebergCatalog()
         # As Spark's own tables have it.
         owner = jvm.call("org.apache.spark.util.Utils", "getCurrentUserName")()
+        tables, identifier = self._locate()
         builder = tables.buildTable(identifier, schema).withPartitionSpec(built).withProperty("owner", owner)
         return builder.createTransaction()
 
@@ -146,12 +150,25 @@ class SessionCatalog:
     def _load_now(self) -> JavaObject:
         # Runs in a thread of its own: Spark looks catalogs up in the settings of the thread's active session.
         compat.set_active(self._spark)
-        # Iceberg ignores a catalog that does not start, and looks the whole name up in the default one.
-        self._spark._jsparkSession.sessionState().catalogManager().catalog(self._table.partition(".")[0])
-        load = self._jvm.call(f"{ICEBERG}.spark.Spark3Util", "loadIcebergTable")
-        table = load(self._spark._jsparkSession, ".".join(f"`{part}`" for part in self._table.split(".")))
+        # Not by Spark's lookup, which takes t.branch_x for a branch of t, and gives the table with its main.
+        tables, identifier = self._locate()
+        table = tables.loadTable(identifier)
+        if is_instance_of(self._spark.sparkContext._gateway, table, _METADATA_TABLE):
+            raise InputError(
+                f'"{self._table}" is a metadata table of Iceberg\'s, made of the table that its name begins with; read '
+                f'it with spark.table("{self._table}"), or name the table itself. Nothing was written'
+            )
         table.refresh()
         return table
+
+    def _locate(self) -> tuple[JavaObject, JavaObject]:
+        """Iceberg's own catalog, and the table's identifier in it."""
+        jvm = self._jvm
+        catalog, *namespace, name = self._table.split(".")
+        levels = jvm.call(f"{ICEBERG}.catalog.Namespace", "of")(jvm.array("java.lang.String", namespace))
+        identifier = jvm.call(f"{ICEBERG}.catalog.TableIdentifier", "of")(levels, name)
+        manager = self._spark._jsparkSession.sessionState().catalogManager()
+        return manager.catalog(catalog).icebergCatalog(), identifier
 
     def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
         """Commit a rewrite with Iceberg's own `RewriteFiles`, which retries after concurrent commits."""

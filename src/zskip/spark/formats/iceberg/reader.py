@@ -19,6 +19,7 @@ from zskip.spark.formats.iceberg.runtime import check_runtime
 from zskip.spark.formats.iceberg.scan_tasks import ScanTasks
 from zskip.spark.formats.reader import Reader
 from zskip.spark.jvm.catalog import quote_name
+from zskip.spark.jvm.failures import translated
 from zskip.spark.scan.relation import ORDINAL, Pruning
 from zskip.spark.schema import complete
 from zskip.storage import Storage
@@ -41,7 +42,7 @@ class IcebergReader(Reader):
         catalog = self._table.catalog
         self._catalog = catalog if isinstance(catalog, SessionCatalog) else None
         """The session's catalog that has the table; None where the session does not know it by name."""
-        self._tasks = None if self._catalog is None else ScanTasks(spark, storage, self._catalog)
+        self._tasks = None if self._catalog is None else ScanTasks(spark, storage, self._catalog, self._table.branch)
 
     @cached_property
     def files_hold_rows(self) -> bool:
@@ -115,7 +116,10 @@ class IcebergReader(Reader):
         return self._by_name(self._catalog)
 
     def _by_name(self, catalog: SessionCatalog) -> DataFrame:
-        return self._read_uncached().table(quote_name(catalog.table.split(".")))
+        name, branch = quote_name(catalog.table.split(".")), self._table.branch
+        reader = self._read_uncached() if branch is None else self._read_uncached().option("branch", branch)
+        with translated(f'open "{catalog.table}" with Iceberg'):
+            return reader.table(name)
 
     def live_rows(self, session: SparkSession) -> DataFrame:
         """The rows of the files without deleted ones, with the ids of rows in tables that have them."""

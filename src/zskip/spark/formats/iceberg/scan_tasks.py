@@ -98,17 +98,21 @@ class TableVersion:
 class ScanTasks:
     """The scan tasks of one version of a table, the one that is current at the first question."""
 
-    def __init__(self, spark: SparkSession, storage: Storage, catalog: SessionCatalog) -> None:
+    def __init__(
+        self, spark: SparkSession, storage: Storage, catalog: SessionCatalog, branch: str | None = None
+    ) -> None:
+        """branch: None for main."""
         self._jvm = Jvm.of(spark)
         self._storage = storage
         self._catalog = catalog
+        self._branch = branch
         self._opened: TableVersion | None = None
 
     def open(self) -> TableVersion:
         """The table's current snapshot, to which its reader and its commit keep."""
         if self._opened is None:
             table = self._catalog.load()
-            snapshot = table.currentSnapshot()
+            snapshot = table.currentSnapshot() if self._branch is None else table.snapshot(self._branch)
             if snapshot is None:
                 raise ConflictError(f'"{self._catalog.table}" has no snapshot any more; call again')
             self._opened = self._read_tasks(table, snapshot)
