@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from iceberg_rows import create, load, same
+
 import zskip
+from zskip.errors import UnsupportedError, ZskipWarning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,3 +44,27 @@ def test_files_with_deletes_lack_different_sketches(engine_spark: SparkSession) 
     table.index(sketches=["values:id", "values:k"])
     assert table.df().where("k = 70").count() == 1
     assert table.prune("k = 70").files == 1
+
+
+def test_a_file_of_milliseconds_is_read_by_iceberg(engine_spark: SparkSession, tmp_path: Path) -> None:
+    """Iceberg's own readers do not agree on such files, so zskip neither skips by them nor rewrites them."""
+    spark, name = engine_spark, create(engine_spark, columns="id BIGINT, ts TIMESTAMP")
+    times = [dt.datetime(2024, 1, 1) + dt.timedelta(hours=i) for i in range(10)]
+    (tmp_path / "t").mkdir()
+    file = pa.table({"id": pa.array(range(10), pa.int64()), "ts": pa.array(times, pa.timestamp("ms", "UTC"))})
+    pq.write_table(file, tmp_path / "t" / "a.parquet")
+    procedure = f"local.system.add_files(table => '{name.removeprefix('local.')}', source_table => "
+    spark.sql(f"CALL {procedure}'`parquet`.`{tmp_path}/t`')")
+    table = zskip.table(spark, name)
+    for where in ("true", "ts > timestamp'1990-01-01'", "ts < timestamp'1990-01-01'"):
+        with pytest.warns(ZskipWarning, match="holds timestamps in the unit ms"):
+            assert same(table.df().where(where), spark.table(name).where(where))
+    before = _head(spark, name)
+    for call in (table.index, table.files, table.verify, lambda: table.optimize(["id", "ts"]), table.compact):
+        with pytest.raises(UnsupportedError, match=r'a\.parquet", whose column "ts" holds timestamps in the unit ms'):
+            call()
+    assert _head(spark, name) == before
+
+
+def _head(spark: SparkSession, name: str) -> int:
+    return int(load(spark, name).currentSnapshot().snapshotId())

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 import zskip
 from zskip.errors import InputError, MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import open_format
-from zskip.formats.hudi.protocol import check_rewritable
+from zskip.formats.hudi.protocol import check_partitions, check_rewritable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import drop_widened_floats, spark_schema
 from zskip.index import Index
@@ -368,3 +368,25 @@ def test_verify_without_the_bundle(unpack: Unpack, spark: SparkSession) -> None:
     result = table.verify(queries=5)
     assert result.ok, result.mismatches
     assert (result.files, result.queries) == (7, 5)
+
+
+def test_a_partition_above_another_one_is_refused(tmp_path: Path) -> None:
+    """The package `hudi` lists only directories without directories: rows would be missing."""
+    storage = LocalStorage(str(tmp_path))
+    for directory in ("sao", "sao/paulo", "x"):
+        (tmp_path / directory).mkdir(parents=True)
+        (tmp_path / directory / ".hoodie_partition_metadata").touch()
+    options = {"hoodie.table.partition.fields": "city"}
+    with pytest.raises(UnsupportedError, match=r'partition "sao" above another one.*hoodie\.metadata\.enable'):
+        check_partitions(storage, options, ["sao/paulo", "x"])
+    check_partitions(storage, {**options, "hoodie.table.metadata.partitions": "files"}, ["sao/paulo", "x"])
+    check_partitions(storage, options, ["sao", "sao/paulo", "x"])
+    # Directories of values such as 2024/01 are no partitions.
+    (tmp_path / "sao" / ".hoodie_partition_metadata").unlink()
+    check_partitions(storage, options, ["sao/paulo", "x"])
+
+
+def test_partitions_of_two_columns_are_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalStorage, "list_dir", lambda self, path: pytest.fail("a directory was listed"))
+    options = {"hoodie.table.partition.fields": "country,city"}
+    check_partitions(LocalStorage(str(tmp_path)), options, ["br/sao", "br/rio"])

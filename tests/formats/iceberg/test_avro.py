@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
 
-from zskip.formats.iceberg.avro import check_blocks
+from zskip.formats.iceberg.file_checks import check_blocks
 
 
 def newest(home: Path, pattern: str) -> Path:

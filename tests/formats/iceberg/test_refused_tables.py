@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import json
 import shutil
+import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +38,18 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import IntegerType, NestedField, StringType
+from pyiceberg.types import (
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from zskip.formats import open_format
+from zskip.storage import LocalStorage
 
 
 @pytest.fixture
@@ -241,11 +254,31 @@ def test_what_is_not_known_of_the_format(catalog: SqlCatalog, reason: str) -> No
 
 
 def test_metadata_of_before_there_were_schemas(catalog: SqlCatalog) -> None:
-    table = catalog.create_table(
-        "db.old", Schema(NestedField(1, "a", IntegerType())), properties={"format-version": "1"}
+    """Only the files show which names they use."""
+    schema = Schema(
+        NestedField(1, "a", IntegerType()), NestedField(2, "n", StructType(NestedField(3, "b", IntegerType())))
     )
-    edit(table, lambda m: m.pop("schemas"))
-    refused(table, "kept no older schemas")
+    table = catalog.create_table("db.old", schema, properties={"format-version": "1"})
+    kind = pa.struct([("b", pa.int32())])
+    for a in (1, 2, 3):
+        table.append(pa.table({"a": pa.array([a], pa.int32()), "n": pa.array([{"b": a}], kind)}))
+
+    def forget(metadata: dict[str, Any]) -> None:
+        for name in ("schemas", "current-schema-id", "partition-specs", "default-spec-id"):
+            metadata.pop(name)
+
+    edit(table, forget)
+    opened = zskip.open(str(path_of(table)))
+    assert (len(opened.files()), len(opened.files("a = 2"))) == (3, 1)
+    opened.index()
+    assert len(opened.files("n.b = 2")) == 1
+
+    def rename(metadata: dict[str, Any]) -> None:
+        metadata["schema"]["fields"][1]["type"]["fields"][0]["name"] = "c"
+
+    edit(table, rename)
+    with pytest.raises(UnsupportedError, match=r'calls the column with the id 3 "n\.b".*no older schemas.*spark'):
+        opened.files()
 
 
 def test_a_partition_spec_that_is_gone(catalog: SqlCatalog) -> None:
@@ -377,7 +410,13 @@ def test_metadata_may_be_compressed(catalog: SqlCatalog) -> None:
     assert len(files_of(table)) == 2
 
 
-@pytest.mark.parametrize("hint", ["7", "x", "", "\N{SUPERSCRIPT TWO}"])
+def test_a_hint_that_says_nothing_is_none(catalog: SqlCatalog) -> None:
+    table = small(catalog)
+    as_hadoop(table, 2, hint="\n")
+    assert len(files_of(table)) == 2
+
+
+@pytest.mark.parametrize("hint", ["7", "x", "\N{SUPERSCRIPT TWO}"])
 def test_a_hint_to_nothing(catalog: SqlCatalog, hint: str) -> None:
     table = small(catalog)
     as_hadoop(table, 2, hint=hint)
@@ -417,3 +456,71 @@ def test_a_path_that_holds_two_formats(catalog: SqlCatalog) -> None:
     (path_of(table) / "_delta_log").mkdir()
     refused(table, r"_delta_log/ \(delta\) and metadata/\*\.metadata\.json \(iceberg\)", InputError)
     assert len(zskip.open(str(path_of(table)), format="iceberg").files()) == 2
+
+
+START = dt.datetime(2024, 1, 1, 0, 0, 0, 123456)
+
+
+def with_times(
+    catalog: SqlCatalog, *, unit: str = "us", divisor: int = 1, start: dt.datetime = START, bounds: bool = True
+) -> tuple[Table, list[int]]:
+    """A table with a file of ten hours, and their microseconds.
+
+    unit: of the file; divisor: what the bounds in the manifest are cut by.
+    """
+    schema = Schema(
+        NestedField(1, "id", LongType()),
+        NestedField(2, "ts", TimestamptzType()),
+        NestedField(3, "n", StructType(NestedField(4, "tn", TimestampType()))),
+    )
+    table = catalog.create_table("db.t", schema)
+    kind = pa.struct([("tn", pa.timestamp("us"))])
+    one = {
+        "id": pa.array([99]),
+        "ts": pa.array([START], pa.timestamp("us", "UTC")),
+        "n": pa.array([{"tn": START}], kind),
+    }
+    table.append(pa.table(one))
+    times = pa.array([start + dt.timedelta(hours=i) for i in range(10)], pa.timestamp("us"))
+    stored = times.cast(pa.timestamp(unit), safe=False)
+    nested = pa.StructArray.from_arrays([stored], ["tn"])
+    rows = pa.table({"id": pa.array(range(10)), "ts": stored.cast(pa.timestamp(unit, "UTC")), "n": nested})
+    path = path_of(table) / "data" / "more.parquet"
+    pq.write_table(rows, path)
+    numbers = [number // divisor * divisor for number in stored.cast(pa.int64()).to_pylist()]
+    ends = {"lower_bounds": min(numbers), "upper_bounds": max(numbers)} if bounds else {}
+    described = {end: {i: struct.pack("<q", number) for i in (2, 4)} for end, number in ends.items()}
+    sizes = {"file_path": f"file://{path}", "record_count": 10, "file_size_in_bytes": path.stat().st_size}
+    with_manifest(table, data_file(table, DataFileContent.DATA, **sizes, **described), deletes=False)
+    return table, times.cast(pa.int64()).to_pylist()
+
+
+def test_bounds_that_were_cut_to_milliseconds(catalog: SqlCatalog) -> None:
+    table, times = with_times(catalog, divisor=1000)
+    opened, last = zskip.open(str(path_of(table))), START + dt.timedelta(hours=9)
+    for where, files in (
+        (f"ts = TIMESTAMP'{last}'", 1),
+        (f"ts > TIMESTAMP'{last.replace(microsecond=123000)}'", 1),
+        (f"ts >= TIMESTAMP'{last.replace(microsecond=124000)}'", 0),
+        (f"ts < TIMESTAMP'{START.replace(microsecond=123000)}'", 0),
+    ):
+        assert len(opened.files(where)) == files, where
+    # Nor are all rows below the bound, which would answer a count.
+    snapshot = open_format(LocalStorage(str(path_of(table)))).snapshot()
+    stats = snapshot.known.column("ts")
+    assert stats.upper.max() >= max(times)
+    assert stats.lower.min() <= min(times)
+
+
+@pytest.mark.parametrize(("unit", "bounds"), [("ms", True), ("ns", True), ("ms", False)])
+def test_files_whose_timestamps_are_in_another_unit(catalog: SqlCatalog, unit: str, bounds: bool) -> None:
+    table, _ = with_times(catalog, unit=unit, bounds=bounds)
+    if not bounds:
+        mapping = [{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["ts"]}]
+        edit(table, lambda m: m["properties"].update({"schema.name-mapping.default": json.dumps(mapping)}))
+    refused(table, f'"data/more.parquet", whose column "ts" holds timestamps in the unit {unit} ')
+
+
+def test_the_first_days_of_1970_are_no_other_unit(catalog: SqlCatalog) -> None:
+    table, _ = with_times(catalog, start=dt.datetime(1970, 1, 2))
+    assert len(zskip.open(str(path_of(table))).files("ts < TIMESTAMP'1971-01-01'")) == 1

@@ -13,7 +13,7 @@ import numpy as np
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats.base import BatchId, RowRules, StagedFile
-from zskip.formats.hudi.protocol import check_readable
+from zskip.formats.hudi.protocol import check_partitions, check_readable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json, first_line
@@ -95,6 +95,7 @@ class HudiFormat:
         data = spark_schema(schema, root)
         fields = fields_from_json(data)
         directories = list(dict.fromkeys(file_slice.partition_path for file_slice in slices))
+        check_partitions(self._storage, options, directories)
         ordinals = {directory: i for i, directory in enumerate(directories)}
         paths = tuple(file_slice.base_file_relative_path() for file_slice in slices)
         with _translating_errors(root):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from zskip.errors import UnsupportedError
 from zskip.storage import Storage
@@ -16,6 +16,8 @@ _MAINTAINED = {"files", "column_stats", "partition_stats", "bloom_filters", "rec
 """Partitions of a metadata table that Hudi updates from the commit alone."""
 _SCHEMAS = ".hoodie/.schema"
 _PREFIX = "hoodie."
+_PARTITION_MARK = ".hoodie_partition_metadata"
+"""The file, apart from an ending, that Hudi writes into the directory of each partition."""
 
 
 def metadata_parts(options: Mapping[str, str]) -> set[str]:
@@ -28,6 +30,28 @@ def metadata_parts(options: Mapping[str, str]) -> set[str]:
     """
     parts = (part.strip() for part in options.get("hoodie.table.metadata.partitions", "").split(","))
     return {part for part in parts if part}
+
+
+def check_partitions(storage: Storage, options: Mapping[str, str], directories: Iterable[str]) -> None:
+    """Raise UnsupportedError for a partition above another one, which the package `hudi` does not list.
+
+    directories: of the partitions that it lists. Only values with slashes lead to such ones; Hudi's metadata table
+    lists all.
+    """
+    if "files" in metadata_parts(options):
+        return
+    fields, known = options.get("hoodie.table.partition.fields", "").count(",") + 1, set(directories)
+    parts = (directory.split("/") for directory in known)
+    above = {"/".join(names[:i]) for names in parts if len(names) > fields for i in range(1, len(names))}
+    for directory in sorted(above - known):
+        names = [entry.path.rpartition("/")[2] for entry in storage.list_dir(directory) if not entry.is_dir]
+        if any(name.startswith(_PARTITION_MARK) for name in names):
+            _refuse(
+                storage,
+                f'the partition "{directory}" above another one, which Hudi itself lists only with its metadata table',
+                "turn that on (hoodie.metadata.enable=true), or write the values of partitions encoded "
+                "(hoodie.datasource.write.partitionpath.urlencode=true)",
+            )
 
 
 def check_readable(storage: Storage, options: Mapping[str, str]) -> None:

@@ -7,9 +7,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from zskip.records import ColumnIds
 
 Path = tuple[str, ...]
+_ID = b"PARQUET:field_id"
 _REWRITTEN = "uuid"
 """The type whose values Iceberg's reader in Spark gives in another form than the files have."""
 
@@ -60,3 +63,19 @@ def _mapped_names(fields: Sequence[Mapping[str, Any]], parents: Path) -> Iterato
             if "field-id" in field:
                 yield (*parents, name), field["field-id"]
             yield from _mapped_names(field.get("fields", ()), (*parents, name))
+
+
+def column_ids(fields: pa.Schema | pa.DataType, prefix: str) -> Iterator[tuple[str, int | None]]:
+    """The full names, in Iceberg's form, of all columns of a file, and their ids."""
+    if isinstance(fields, pa.MapType):
+        parts = [("key", fields.key_field), ("value", fields.item_field)]
+    elif isinstance(fields, pa.ListType | pa.LargeListType):
+        parts = [("element", fields.value_field)]
+    elif isinstance(fields, pa.Schema | pa.StructType):
+        parts = [(field.name, field) for field in fields]
+    else:
+        parts = []
+    for name, field in parts:
+        field_id = (field.metadata or {}).get(_ID)
+        yield prefix + name, None if field_id is None else int(field_id)
+        yield from column_ids(field.type, f"{prefix}{name}.")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.schema import Schema, index_by_id, index_by_name
 from pyiceberg.table.metadata import TableMetadata
@@ -17,6 +16,7 @@ from pyiceberg.types import FixedType, MapType, TimeType, UUIDType
 from zskip.errors import ConflictError, CorruptFileError, UnsupportedError, ZskipError
 from zskip.formats.base import BatchId, RowRules, StagedFile
 from zskip.formats.commit_checks import check_live, check_required, check_rows, read_staged_footers
+from zskip.formats.iceberg.column_ids import column_ids
 from zskip.formats.iceberg.metrics import file_metrics
 from zskip.formats.iceberg.partitions import data_path, name_partition, read_partition_expressions, refuse_append
 from zskip.formats.iceberg.table import Contents
@@ -37,7 +37,6 @@ REPLACE, APPEND, OVERWRITE = "replace", "append", "overwrite"
 _MOST_VERSION = 2
 _CHANGED_TYPES = (UUIDType, FixedType)
 """Types that Spark reads, and would write, as other types; Arrow writes times that are not nested as times."""
-_ID = b"PARQUET:field_id"
 HIDDEN_IDS = {"_row_id": 2147483540, "_last_updated_sequence_number": 2147483539}
 """The ids of the columns that follow a row through rewrites, in tables of version 3."""
 
@@ -226,28 +225,12 @@ def _check_ids(storage: Storage, path: str, schema: Schema) -> None:
     """Raise CorruptFileError unless all columns of a file have their ids: one by its name may be another's one day."""
     ids = index_by_name(schema) | HIDDEN_IDS
     with storage.open(path) as stream:
-        for name, field_id in _ids(pq.read_schema(stream), ""):
+        for name, field_id in column_ids(pq.read_schema(stream), ""):
             if field_id is None or field_id != ids.get(name):
                 raise CorruptFileError(
                     f'"{storage.uri(path)}" holds the column "{name}" with the id {field_id}, and the table '
                     f"{ids.get(name, 'has no such column')}; nothing was committed, please report it"
                 )
-
-
-def _ids(fields: pa.Schema | pa.DataType, prefix: str) -> Iterator[tuple[str, int | None]]:
-    """The full names, in Iceberg's form, of all columns of a file, and their ids."""
-    if isinstance(fields, pa.MapType):
-        parts = [("key", fields.key_field), ("value", fields.item_field)]
-    elif isinstance(fields, pa.ListType | pa.LargeListType):
-        parts = [("element", fields.value_field)]
-    elif isinstance(fields, pa.Schema | pa.StructType):
-        parts = [(field.name, field) for field in fields]
-    else:
-        parts = []
-    for name, field in parts:
-        field_id = (field.metadata or {}).get(_ID)
-        yield prefix + name, None if field_id is None else int(field_id)
-        yield from _ids(field.type, f"{prefix}{name}.")
 
 
 def check_unchanged(contents: Contents, rewrite: Rewrite) -> None:

@@ -373,6 +373,8 @@ def _resolve_hint(storage: Storage, names: Sequence[str], numbered: Mapping[str,
         return None
     except UnicodeDecodeError as error:
         raise StorageError(f'"{storage.uri(_HINT)}" is damaged; remove it, or write the version into it') from error
+    if not hint:
+        return None  # as Iceberg reads it: a writer died before it wrote the version
     if not hint.isdecimal():
         files = [name for name in (hint, f"{hint}.metadata.json") if name in names]
     else:

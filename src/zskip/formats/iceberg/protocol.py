@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from pyiceberg.schema import Schema, index_by_id, index_name_by_id, make_compatible_name
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
 from pyiceberg.table.name_mapping import MappedField
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
@@ -22,6 +22,10 @@ _TYPE = re.compile(
     r"|decimal\(\s*\d+\s*,\s*\d+\s*\)"
 )
 _NESTED = ("struct", "list", "map")
+
+
+class OldTableMetadata(TableMetadataV1):
+    """Metadata of a time that kept no older schemas, so only the files show whether columns were renamed."""
 
 
 class OwnReaderNeeded(UnsupportedError):
@@ -67,9 +71,8 @@ def check_metadata_json(root: str, metadata: Mapping[str, Any]) -> None:
         _refuse(root, f"the format version {version!r}")
     if metadata.get("encryption-keys"):
         _refuse(root, "encryption")
-    if "schemas" not in metadata and "schema" in metadata:
-        _refuse_names(root, "its metadata is of a time that kept no older schemas, so columns may have been renamed")
-    for kind in _types([s for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"]]):
+    schemas = [s for s in metadata.get("schemas", ()) if s["schema-id"] == metadata["current-schema-id"]]
+    for kind in _types(schemas or metadata["schema"]):
         if not _TYPE.fullmatch(kind) and kind not in _NESTED:
             _refuse(root, f"the type {kind}")
 
@@ -96,9 +99,9 @@ def check_columns(root: str, metadata: TableMetadata) -> None:
         for field_id, name in index_name_by_id(schema).items():
             current_name = current.get(field_id, name)
             if current_name != name:
-                _refuse_names(root, f'the column "{current_name}" was called "{name}"')
+                refuse_names(root, f'the column "{current_name}" was called "{name}"')
             if ids.get(name.lower(), field_id) != field_id:
-                _refuse_names(root, f'the column "{name}" was dropped and another of this name was added')
+                refuse_names(root, f'the column "{name}" was dropped and another of this name was added')
     _check_written_names(root, metadata.schema())
     _check_mapping(root, metadata, current)
 
@@ -108,7 +111,7 @@ def _check_history(root: str, metadata: TableMetadata) -> None:
     known = {schema.schema_id for schema in metadata.schemas}
     columns = {field_id for schema in metadata.schemas for field_id in index_name_by_id(schema)}
     if known != set(range(len(known))) or not columns.issuperset(range(1, metadata.last_column_id + 1)):
-        _refuse_names(root, "some of its older schemas are expired, so columns may have been renamed")
+        refuse_names(root, "some of its older schemas are expired, so columns may have been renamed")
 
 
 def _check_written_names(root: str, schema: Schema) -> None:
@@ -121,7 +124,7 @@ def _check_written_names(root: str, schema: Schema) -> None:
             )
         if make_compatible_name(field.name) != field.name:
             written = make_compatible_name(field.name)
-            _refuse_names(root, f'the column "{field.name}" is called "{written}" in its files')
+            refuse_names(root, f'the column "{field.name}" is called "{written}" in its files')
 
 
 def _check_mapping(root: str, metadata: TableMetadata, current: Mapping[int, str]) -> None:
@@ -130,7 +133,7 @@ def _check_mapping(root: str, metadata: TableMetadata, current: Mapping[int, str
     for name, field_id in _mapped_names(metadata.name_mapping() or (), ""):
         current_name = current.get(field_id, name)
         if current_name != name or ids.get(name.lower(), field_id) != field_id:
-            _refuse_names(root, f'its name mapping gives the name "{name}" to the column with the id {field_id}')
+            refuse_names(root, f'its name mapping gives the name "{name}" to the column with the id {field_id}')
 
 
 def _mapped_names(fields: Iterable[MappedField], prefix: str) -> Iterator[tuple[str, int]]:
@@ -142,7 +145,8 @@ def _mapped_names(fields: Iterable[MappedField], prefix: str) -> Iterator[tuple[
             yield from _mapped_names(field.fields, f"{prefix}{name}.")
 
 
-def _refuse_names(root: str, reason: str) -> NoReturn:
+def refuse_names(root: str, reason: str) -> NoReturn:
+    """Raise OwnReaderNeeded: the names of columns in files are not sure."""
     raise OwnReaderNeeded(
         f'zskip finds columns in files by their names, which are not sure in the Iceberg table "{root}": {reason}; '
         "copy it into a new table (CREATE TABLE ... AS SELECT)",

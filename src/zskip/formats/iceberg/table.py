@@ -34,11 +34,11 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.transforms import IdentityTransform
 
 from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, ZskipError
-from zskip.formats.iceberg.avro import check_blocks, check_count
 from zskip.formats.iceberg.column_ids import read_column_ids
 from zskip.formats.iceberg.deletes import check_deletes, find_deleted, find_deletes
+from zskip.formats.iceberg.file_checks import check_blocks, check_count, check_names, check_time_units
 from zskip.formats.iceberg.partitions import grouped_columns, read_partitions
-from zskip.formats.iceberg.protocol import OwnReaderNeeded, check_columns, check_metadata_json
+from zskip.formats.iceberg.protocol import OldTableMetadata, OwnReaderNeeded, check_columns, check_metadata_json
 from zskip.formats.iceberg.values import LiveFile, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json
 from zskip.records import Bools, ColumnIds, ColumnNames, Deletes, Reading, Snapshot
@@ -141,9 +141,12 @@ def read_contents(
     paths = {file.path for file in files}
     if len(paths) < len(files):
         raise StorageError(f'the manifests of "{storage.root}" name a file twice; repair them with Iceberg')
+    check_time_units(storage, metadata.schema(), files, has_imported=metadata.name_mapping() is not None)
     try:
         feature = None
         check_columns(storage.root, metadata)
+        if isinstance(metadata, OldTableMetadata):
+            check_names(storage, metadata.schema(), files)
         check_deletes(metadata.location, *_by_content(manifests))
     except OwnReaderNeeded as error:
         if not has_own_reader:
@@ -194,7 +197,8 @@ def _parse(root: str, content: bytes) -> TableMetadata:
     if not isinstance(metadata_json, dict):
         raise ValueError("no JSON object")
     check_metadata_json(root, metadata_json)
-    metadata = TableMetadataUtil.parse_obj(metadata_json)
+    is_old = "schemas" not in metadata_json
+    metadata = OldTableMetadata(**metadata_json) if is_old else TableMetadataUtil.parse_obj(metadata_json)
     metadata.name_mapping()  # fails on one that is not JSON
     return metadata
 

@@ -72,6 +72,10 @@ _WIDTHS: dict[type[IcebergType], tuple[int, ...]] = {
 """Bytes of a bound; the shorter ones come from files that are older than the column's current type."""
 _FIELD_ID = "parquet.field.id"
 """Spark's metadata key for the id of a column in a file."""
+_TIMESTAMPS = (TimestampType, TimestamptzType)
+"""Types whose upper bounds some writers cut to milliseconds: converters from Delta, whose log has no more."""
+_MILLISECOND, _MOST = 1000, 2**63 - 1
+"""Microseconds."""
 _UNORDERED = (UUIDType,)
 """Types whose values writers have compared in more than one way."""
 
@@ -212,6 +216,8 @@ def _stats_of_file(file: LiveFile, data_type: DataType, field: NestedField) -> _
         return _FileStats(bounds=(np.inf, -np.inf), nulls=nulls)
     least = _bound((data.lower_bounds or {}).get(key), data_type, field.field_type)
     greatest = _bound((data.upper_bounds or {}).get(key), data_type, field.field_type)
+    if isinstance(field.field_type, _TIMESTAMPS) and isinstance(greatest, int) and not greatest % _MILLISECOND:
+        greatest = min(greatest + _MILLISECOND - 1, _MOST)
     bounds = None if least is None or greatest is None else (least, greatest)
     return _FileStats(bounds=_trusted(bounds, data_type), nulls=nulls, may_nan=nans != 0)
 
