@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
 from collections.abc import Callable
@@ -207,6 +208,61 @@ def test_another_delta_is_refused_before_any_work(
             zskip.table(engine_spark, path).optimize(["id", "a"], files=2)
         monkeypatch.undo()
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("feature", ["liquid", "fooBar"])
+def test_a_feature_that_this_delta_does_not_know_is_refused_before_any_work(
+    engine_spark: SparkSession, tmp_path: Path, feature: str
+) -> None:
+    path = str(tmp_path / "t")
+    engine_spark.range(90).selectExpr("id", "id % 7 AS k").repartition(3).write.format("delta").save(path)
+    log = tmp_path / "t" / "_delta_log" / f"{0:020d}.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        if "protocol" in line:
+            line["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [feature]}
+    log.write_text("\n".join(map(json.dumps, lines)))
+    for checksum in [*log.parent.glob("*.crc"), *log.parent.glob(".*.crc")]:
+        checksum.unlink()
+    table, before = zskip.table(engine_spark, path), sorted(tmp_path.rglob("*"))
+    new = engine_spark.sql("SELECT 1L id, 2L k")
+    for call in (lambda: table.optimize(["id", "k"]), table.compact, lambda: table.append(new)):
+        with pytest.raises(UnsupportedError, match=rf"{feature}.*Nothing was written"):
+            call()
+    assert sorted(tmp_path.rglob("*")) == before
+    assert table.df().count() == 90
+
+
+@pytest.mark.parametrize("kind", ["", "inCommitTimestamp"])
+def test_manifests_for_other_engines_name_the_live_files(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "t"
+    enabled = {"delta.compatibility.symlinkFormatManifest.enabled": "true", **KINDS.get(kind, {})}
+    settings = ", ".join(f"'{name}' = '{value}'" for name, value in enabled.items())
+    engine_spark.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, k BIGINT) USING delta TBLPROPERTIES ({settings})")
+    for _ in range(3):
+        rows = engine_spark.range(100).selectExpr("id", "id * 7 % 101 AS k")
+        rows.write.format("delta").mode("append").save(str(path))
+
+    def check() -> None:
+        named = (path / "_symlink_format_manifest" / "manifest").read_text().split()
+        live = load(engine_spark, str(path)).inputFiles()
+        assert sorted(Path(name).name for name in named) == sorted(Path(name).name for name in live)
+
+    check()
+    table = zskip.table(engine_spark, str(path))
+    for change in (
+        lambda: table.append(rows),
+        lambda: table.optimize(["id", "k"], files=2),
+        lambda: table.append(rows),
+        table.compact,
+        lambda: zskip.write(rows, str(path), by=["id", "k"], format="delta", mode="overwrite"),
+    ):
+        change()
+        check()
+    # Made by hand, and not by the property.
+    engine_spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('{next(iter(enabled))}')")
+    table.append(rows)
+    check()
 
 
 def test_a_catalog_learns_of_a_rewrite_beside_another_active_session(engine_spark: SparkSession) -> None:

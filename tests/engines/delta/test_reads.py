@@ -15,6 +15,7 @@ from pyspark.sql.functions import col
 from scans import files_read
 
 import zskip
+from zskip.errors import UnsupportedError, ZskipError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,3 +69,55 @@ def test_partitions_of_awkward_names_are_rewritten(engine_spark: SparkSession, t
     assert sorted(str(tuple(row)) for row in read.collect()) == wanted
     live = {*opened(Path(path)).snapshot().paths}
     assert not live & set(DeltaTable(path).vacuum(retention_hours=0, enforce_retention_duration=False))
+
+
+def test_partitions_by_a_time_that_depends_on_the_session(engine_spark: SparkSession, tmp_path: Path) -> None:
+    """Delta reads the values, in the session's zone; zskip skips by the other columns, and rewrites nothing."""
+    spark, path = engine_spark, str(tmp_path / "t")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        for utc in ("true", "false"):
+            spark.conf.set("spark.databricks.delta.write.utcTimestampPartitionValues", utc)
+            rows = spark.range(0, 400, 1, 2).selectExpr("id", "id * 7919 % 400 AS k")
+            rows = rows.selectExpr("*", "timestamp'2024-01-01 00:00:00' + make_interval(0,0,0,int(id % 2)) AS at")
+            rows.write.format("delta").mode("append").partitionBy("at").save(path)
+        spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+        table, whole = zskip.table(spark, path), spark.read.format("delta").load(path)
+        wheres = ("at = timestamp'2024-01-01 00:00:00'", "at > timestamp'2023-12-31 14:00:00' and k = 7", "k = 7")
+        for _ in range(2):
+            for where in wheres:
+                assert sorted(map(str, table.df().where(where).collect())) == sorted(
+                    map(str, whole.where(where).collect())
+                )
+            table.index()
+        with zskip.enabled(spark):
+            for where in wheres:
+                assert whole.where(where).count() == table.df().where(where).count()
+        assert table.verify(queries=1).mismatches == ()
+        before = sorted(tmp_path.rglob("*"))
+        new = spark.sql("SELECT 1L id, 2L k, timestamp'2024-01-01 00:00:00' at")
+        for call in (lambda: table.optimize(["id", "k"]), table.compact, lambda: table.append(new)):
+            with pytest.raises(UnsupportedError, match=r'partitions by "at" \(timestamp'):
+                call()
+        assert sorted(tmp_path.rglob("*")) == before
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        spark.conf.unset("spark.databricks.delta.write.utcTimestampPartitionValues")
+
+
+def test_what_delta_refuses_is_no_error_of_java(engine_spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    engine_spark.range(9).write.format("delta").save(path)
+    log = tmp_path / "t" / "_delta_log" / f"{0:020d}.json"
+    log.write_text(
+        log.read_text().replace('"configuration":{', '"configuration":{"delta.columnMapping.mode":"none such"')
+    )
+    for checksum in log.parent.glob("*.crc"):
+        checksum.unlink()
+    for checksum in log.parent.glob(".*.crc"):
+        checksum.unlink()
+    table = zskip.table(engine_spark, path)
+    for call in (table.df, table.verify, lambda: table.optimize(["id"], curve="linear")):
+        with pytest.raises(ZskipError):
+            call()

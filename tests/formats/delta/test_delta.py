@@ -19,6 +19,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -47,10 +48,13 @@ from zskip.formats.base import BatchId, StagedFile
 from zskip.formats.commit_checks import check_live
 from zskip.formats.delta.checkpoints import is_due
 from zskip.formats.delta.format import DeltaFormat
-from zskip.formats.delta.stats import cut_lower, cut_upper
+from zskip.formats.delta.protocol import check_in_log
+from zskip.formats.delta.stats import columns_with_statistics, cut_lower, cut_upper
 from zskip.formats.hive import directory_of
+from zskip.records import Field
 from zskip.storage import LocalStorage
 from zskip.table.snapshot import read_snapshot
+from zskip.types import DataType, read_type
 
 VECTORS = Path(__file__).parents[2] / "data" / "conformance"
 
@@ -280,16 +284,60 @@ def test_files_of_another_directory_are_refused(tmp_path: Path) -> None:
         zskip.open(str(path)).files()
 
 
-def test_partitions_by_timestamps_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "value"), [("timestamp", "2024-01-01 00:00:00"), ("binary", "ab")])
+def test_partitions_whose_values_engines_read_differently(tmp_path: Path, kind: str, value: str) -> None:
+    """Queries skip files by the other columns, and nothing is written."""
+    stats = [json.dumps({"numRecords": 1, "minValues": {"id": i}, "maxValues": {"id": i}}) for i in (1, 2)]
     path = make(
         tmp_path / "t",
-        {"a.parquet": None},
-        columns=(("id", "long"), ("at", "timestamp")),
+        {"a.parquet": stats[0], "b.parquet": stats[1]},
+        columns=(("id", "long"), ("at", kind)),
         partition_by=["at"],
-        partitionValues={"at": "2024-01-01 00:00:00"},
+        partitionValues={"at": value},
     )
-    with pytest.raises(UnsupportedError, match='"at" of type timestamp'):
-        zskip.open(str(path)).files()
+    table = zskip.open(str(path))
+    assert [Path(file).name for file in table.files("id = 1")] == ["a.parquet"]
+    for where in ("at = TIMESTAMP'2024-01-01 00:00:00'", "at < TIMESTAMP'2000-01-01 00:00:00'", "at IS NULL"):
+        assert len(table.files(where)) == 2
+    assert table.info().partition_columns == ("at",)
+    for check in ("check_replaceable", "check_appendable"):
+        with pytest.raises(UnsupportedError, match=f'partitions by "at" \\({kind}.*Nothing was written'):
+            getattr(opened(path), check)()
+
+
+BY_CATALOG: dict[str, dict[str, Any]] = {
+    "catalogManaged": {"features": (["catalogManaged"], ["catalogManaged"])},
+    "catalogOwned-preview": {"features": (["catalogOwned-preview"], ["catalogOwned-preview"])},
+    "coordinatedCommits-preview": {"features": ([], ["coordinatedCommits-preview"])},
+    "delta.coordinatedCommits.commitCoordinator-preview": {
+        "configuration": {"delta.coordinatedCommits.commitCoordinator-preview": "dynamodb"}
+    },
+}
+
+
+@pytest.mark.parametrize("name", BY_CATALOG)
+def test_a_table_whose_catalog_takes_the_commits(tmp_path: Path, name: str) -> None:
+    """The log may lack the newest version, so it is neither read nor written; deltalake knows some of these."""
+    path = make(tmp_path / "t", {"a.parquet": None}, **BY_CATALOG[name])
+    for call in (zskip.open(str(path)).files, zskip.open(str(path)).info, opened(path).check_replaceable):
+        with pytest.raises(UnsupportedError, match=r"catalog"):
+            call()
+    reads, writes = BY_CATALOG[name].get("features", ((), ()))
+    protocol = SimpleNamespace(reader_features=reads, writer_features=writes)
+    with pytest.raises(UnsupportedError, match=rf"uses {name}: its catalog takes the commits.*Nothing was written"):
+        check_in_log("t", protocol, BY_CATALOG[name].get("configuration", {}))
+
+
+def test_a_path_that_names_an_older_version(tmp_path: Path) -> None:
+    """Delta reads these; a directory that is really called so comes first, as there."""
+    make(tmp_path / "t", {"a.parquet": None})
+    for version in ("@v0", "@20240101000000000", "@v0/"):
+        with pytest.raises(UnsupportedError, match=r'is an older version of the Delta table ".*/t"'):
+            zskip.open(f"{tmp_path}/t{version}")
+    make(tmp_path / "t@v0", {"b.parquet": None})
+    assert [Path(file).name for file in zskip.open(f"{tmp_path}/t@v0").files()] == ["b.parquet"]
+    with pytest.raises(TableNotFoundError):
+        zskip.open(f"{tmp_path}/none@v0").files()
 
 
 def test_a_directory_of_another_escape(tmp_path: Path) -> None:
@@ -640,6 +688,31 @@ def test_a_change_of_columns_meanwhile_is_a_conflict(tmp_path: Path) -> None:
         rewrite(opened(path), between=lambda: write_deltalake(str(path), more, mode="append", schema_mode="merge"))
 
 
+STRUCT = read_type({"type": "struct", "fields": [{"name": n, "type": "long", "nullable": True} for n in ("x", "a.b")]})
+
+
+@pytest.mark.parametrize(
+    ("named", "by", "expected"),
+    [
+        ("`z.z`,`q``r`, Y", [], ["z.z", "q`r", "y"]),
+        ("ST.X, `a,b`", ["y"], ["a,b", "y", "st.x"]),
+        ("st.`a.b`", ["st.x"], ["st.x", "st.a.b"]),
+        ("st", ["z.z"], ["z.z", "st.x", "st.a.b"]),
+        ("none", ["k", "st.`a.b`"], ["k", "st.a.b"]),
+        (None, ["k", "st.x"], ["z.z", "q`r", "k", "st.x"]),
+    ],
+)
+def test_columns_with_statistics_are_named_as_delta_names_them(
+    named: str | None, by: list[str], expected: list[str]
+) -> None:
+    fields = [Field(name=name, type=DataType("long")) for name in ("z.z", "q`r", "a,b", "y", "k")]
+    settings = {"delta.dataSkippingNumIndexedCols": "2"} | (
+        {} if named is None else {"delta.dataSkippingStatsColumns": named}
+    )
+    paths = columns_with_statistics([*fields, Field(name="st", type=STRUCT)], settings, by)
+    assert [".".join(path) for path in paths] == expected
+
+
 @pytest.mark.parametrize("kind", ["truncateMin", "truncateMax"])
 def test_strings_are_cut_as_delta_cuts_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = json.loads((VECTORS / "delta_string_truncation.json").read_text(encoding="utf-8"))[kind]
@@ -751,6 +824,16 @@ def flat(tmp_path: Path) -> Path:
     for i in range(2):
         write_deltalake(str(tmp_path / "t"), content(8, 8 * i), mode="append")
     return tmp_path / "t"
+
+
+def test_manifests_for_other_engines_are_told_of(flat: Path) -> None:
+    """Without Delta Lake nobody writes them; a table without any is left alone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        append(flat, 1)
+    (flat / "_symlink_format_manifest").mkdir()
+    with pytest.warns(ZskipWarning, match=r"_symlink_format_manifest.*GENERATE symlink_format_manifest FOR TABLE"):
+        append(flat, 2)
 
 
 def just_before_the_commit(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from zskip.errors import (
     StorageError,
     UnsupportedError,
     ZskipError,
+    ZskipWarning,
 )
 from zskip.formats import staging
 from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
@@ -36,6 +38,7 @@ from zskip.formats.delta.deletes import deleted_files, read_deletes
 from zskip.formats.delta.log import SessionLog
 from zskip.formats.delta.opening import open_table, translating_errors
 from zskip.formats.delta.protocol import (
+    check_in_log,
     mapping_mode,
     read_by_delta,
     refusal,
@@ -44,7 +47,14 @@ from zskip.formats.delta.protocol import (
     unwritable,
 )
 from zskip.formats.delta.rules import read_row_rules, unappendable
-from zskip.formats.delta.values import check_partition_types, read_partitions, read_statistics, relative_path
+from zskip.formats.delta.values import (
+    check_partition_types,
+    hide_unsure_types,
+    read_partitions,
+    read_statistics,
+    relative_path,
+    unsure_partitions,
+)
 from zskip.formats.schema import fields_from_json, first_line
 from zskip.records import Bools, ColumnNames, Reading, Snapshot
 from zskip.storage import Storage
@@ -56,6 +66,8 @@ _KEPT_METADATA = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
 """Column metadata that is kept; the rest concerns writers, or would stop Spark from finding columns by name."""
 _MOVES = "_moved.json"
 """In a staging directory: the targets of its files, and the version that the rewrite was based on."""
+_MANIFESTS = "_symlink_format_manifest"
+"""The directory of manifests that list live files, for engines that do not read Delta's log, such as Athena."""
 _TRIES = 50
 _ACTIONS = {REWRITE: "rewrite", APPEND: "append to", OVERWRITE: "overwrite"}
 _TRACKED = ("RowId", "RowCommitVersion")
@@ -84,15 +96,16 @@ class DeltaFormat:
         return self._read(self._open())
 
     def _open(self, *, skip_stats: bool = False, version: int | None = None) -> DeltaTable:
-        return open_table(self._storage, skip_stats=skip_stats, version=version)
+        table = open_table(self._storage, skip_stats=skip_stats, version=version)
+        check_in_log(self._storage.root, table.protocol(), table.metadata().configuration)
+        return table
 
     def _read(self, table: DeltaTable) -> Snapshot:
         root, metadata, unknown = self._storage.root, table.metadata(), unreadable(table.protocol())
         if unknown is not None and self._log is None:
             raise refusal(root, "read", unknown)
         data, partition = _schemas(table.schema().to_json(), metadata.partition_columns)
-        fields, partition_fields = fields_from_json(data), fields_from_json(partition)
-        check_partition_types(root, partition_fields)
+        fields, partition_fields = fields_from_json(data), hide_unsure_types(fields_from_json(partition))
         table, actions = self._actions(table)
         paths = [relative_path(path, root) for path in actions["path"].to_pylist()]
         order = sorted(range(len(paths)), key=paths.__getitem__)
@@ -113,7 +126,7 @@ class DeltaFormat:
             partition_of=partition_of,
             known=None if unknown is not None else read_statistics(actions, sound_fields(fields, schema_json), stored),
             reading=Reading(
-                feature=unknown or _read_by_delta(table, deleted),
+                feature=unknown or _read_by_delta(table, deleted) or unsure_partitions(partition_fields),
                 opaque=unknown is not None,
                 deleted=deleted,
                 read_deletes=None if deleted is None else lambda: read_deletes(table, root),
@@ -132,6 +145,14 @@ class DeltaFormat:
             table = self._open(skip_stats=True)
             with translating_errors(self._storage.root):
                 return table, pa.table(table.get_add_actions())
+
+    def check_partitions(self) -> None:
+        """Raise UnsupportedError for a partition column whose values engines read differently."""
+        self._check_partitions(self._open())
+
+    def _check_partitions(self, table: DeltaTable) -> None:
+        _, partition = _schemas(table.schema().to_json(), table.metadata().partition_columns)
+        check_partition_types(self._storage.root, fields_from_json(partition))
 
     def check_replaceable(self) -> None:
         """Raise UnsupportedError if the table asks more of a rewrite than zskip keeps, or nobody here can commit."""
@@ -198,6 +219,7 @@ class DeltaFormat:
     def _choose_log(self, table: DeltaTable, mode: str) -> SessionLog | None:
         """Choose who commits: the session's Delta Lake, or `deltalake` for None; raises UnsupportedError."""
         root, protocol, configuration = self._storage.root, table.protocol(), table.metadata().configuration
+        self._check_partitions(table)
         rule = None if mode == REWRITE else unappendable(table.schema().to_json())
         if rule is not None:
             raise _unappendable(root, rule)
@@ -283,7 +305,28 @@ class DeltaFormat:
         version = self._commit(old, new, name, info, mode=mode, batch=batch)
         if version is not None:
             self._storage.delete(staging_directory)
+            self._update_manifests()
         return version
+
+    def _update_manifests(self) -> None:
+        """Let the manifests by which other engines read the table name its files; warns where nobody here can."""
+        root = self._storage.root
+        if not self._storage.is_dir(_MANIFESTS):
+            return
+        reason = "no Delta Lake is loaded here"
+        if self._log is not None:
+            try:
+                self._log.write_manifests()
+                return
+            except ZskipError as error:
+                reason = str(error)
+        warnings.warn(
+            f'the manifests in "{root}/{_MANIFESTS}" still name the files of an older version, which other engines '
+            f"then read ({reason}); run GENERATE symlink_format_manifest FOR TABLE delta.`{root}` in a session with "
+            "Delta Lake",
+            ZskipWarning,
+            stacklevel=8,
+        )
 
     def _commit(
         self,

@@ -39,3 +39,6 @@ class SessionLog(Protocol):
         mode: APPEND, or OVERWRITE to remove all files of the version; batch: returns None, and changes nothing, if the
         log holds it. Raises ConflictError, and changes nothing, after a commit of another writer that does not fit.
         """
+
+    def write_manifests(self) -> None:
+        """Write the manifests that list the live files for engines without Delta's log; raises a ZskipError."""

@@ -47,6 +47,17 @@ _BY_SESSION = {
 }
 """Writer features of tables to which one of Delta Lake's own transactions adds files of new rows."""
 
+_BY_CATALOG = {
+    "catalogManaged",
+    "catalogOwned",
+    "catalogOwned-preview",
+    "coordinatedCommits",
+    "coordinatedCommits-preview",
+}
+"""Features of tables of which a catalog, not the log, knows the newest version."""
+_COORDINATOR = "delta.coordinatedCommits."
+"""How the properties begin that name such a catalog."""
+
 _WAY_OUT = {
     "deletionVectors": "purge them with REORG TABLE ... APPLY (PURGE)",
     "columnMapping": "let Delta drop the feature (ALTER TABLE ... DROP FEATURE columnMapping)",
@@ -56,6 +67,18 @@ _WAY_OUT = {
     "vacuumProtocolCheck": "drop it with ALTER TABLE ... DROP FEATURE vacuumProtocolCheck",
     "typeWidening": "drop it with ALTER TABLE ... DROP FEATURE typeWidening",
 }
+
+
+def check_in_log(root: str, protocol: Any, configuration: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError for a table whose newest version its log alone does not show."""
+    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} & _BY_CATALOG
+    names = sorted(features) or sorted(name for name in configuration if name.startswith(_COORDINATOR))
+    if names:
+        raise UnsupportedError(
+            f'the Delta table "{root}" uses {names[0]}: its catalog takes the commits, and its log may lack the '
+            "newest, so zskip would show old rows and write over new ones; work on it with Delta Lake by its name in "
+            "the catalog, or drop the feature. Nothing was written"
+        )
 
 
 def unreadable(protocol: Any) -> str | None:

@@ -11,6 +11,7 @@ import datetime as dt
 import decimal
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ _DEFAULT_INDEXED = 32
 _LAST = "\U0010ffff"
 _EPOCH = dt.datetime(1970, 1, 1)
 _MILLI = 1000
+_LISTED = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^`.,]+))\s*([.,]|$)")
+"""A part of a column's name in a list, and what follows it."""
 
 Path = tuple[str, ...]
 
@@ -44,16 +47,42 @@ def file_statistics(index: BoundIndex, paths: Sequence[Path], stored: Mapping[Pa
 def columns_with_statistics(
     fields: Sequence[Field], configuration: Mapping[str, Any], by: Sequence[str]
 ) -> tuple[Path, ...]:
-    """Paths of the columns that the table keeps statistics of, and of its clustering columns."""
+    """Paths of the columns that the table keeps statistics of, and of its clustering columns.
+
+    by: as SQL writes them, or the bare names of columns.
+    """
     leaves = [path for field in fields for path in _leaves((field.name,), field.type)]
     named = configuration.get(_NAMED)
     if named is not None:
-        prefixes = [tuple(part.strip(" `") for part in name.split(".")) for name in str(named).split(",")]
-        selected = {leaf for leaf in leaves if any(leaf[: len(path)] == path for path in prefixes)}
+        prefixes = {_folded(path) for path in parse_column_list(str(named))}
+        selected = {leaf for leaf in leaves if any(_folded(leaf[:i]) in prefixes for i in range(1, len(leaf) + 1))}
     else:
         count = int(configuration.get(_INDEXED) or _DEFAULT_INDEXED)
         selected = set(leaves if count < 0 else leaves[:count])
-    return tuple(leaf for leaf in leaves if leaf in selected or leaf in {(name,) for name in by})
+    clustered = {(name,) for name in by} | {path for name in by for path in parse_column_list(name)}
+    return tuple(leaf for leaf in leaves if leaf in selected or leaf in clustered)
+
+
+def parse_column_list(text: str) -> list[Path]:
+    """The paths of columns in a list as Delta's properties have it.
+
+    >>> parse_column_list("`z.z`, `a``,b`.c, d")
+    [('z.z',), ('a`,b', 'c'), ('d',)]
+    """
+    paths: list[Path] = []
+    path: Path = ()
+    for match in _LISTED.finditer(text):
+        quoted, plain, end = match.groups()
+        path = (*path, plain.strip() if quoted is None else quoted.replace("``", "`"))
+        if end != ".":
+            paths.append(path)
+            path = ()
+    return paths
+
+
+def _folded(path: Path) -> Path:
+    """The same for all spellings: Delta's names differ by more than case."""
+    return tuple(name.lower() for name in path)
 
 
 def _leaves(path: Path, data_type: DataType) -> Iterator[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import decimal
 import re
@@ -22,6 +23,8 @@ from zskip.types import DataType, Encoded, Form, encode
 PARTITION_TYPES = ("string", "byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp_ntz")
 """Types whose partition values, as texts, mean the same to every engine; so do decimals."""
 
+_UNSURE = ", as text in the log"
+"""What follows the name of other types."""
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 _BELOW_A_MILLISECOND = 999
 """Microseconds by which a value may exceed its upper bound, which the log cuts to milliseconds."""
@@ -162,12 +165,28 @@ def _has_form(arrow: pa.DataType, data_type: DataType) -> bool:
 
 def check_partition_types(root: str, fields: Sequence[Field]) -> None:
     """Raise UnsupportedError for a partition column whose values engines read differently."""
-    for field in fields:
-        if field.type.name not in PARTITION_TYPES and not field.type.is_decimal:
-            raise UnsupportedError(
-                f'"{root}" is partitioned by "{field.name}" of type {field.type}, whose values in Delta\'s log engines '
-                "read differently; partition by a date or a string instead"
-            )
+    feature = unsure_partitions(hide_unsure_types(fields))
+    if feature is not None:
+        raise UnsupportedError(
+            f'the Delta table "{root}" has {feature}: zskip reads it, and does not write it. Partition by a date or a '
+            "string instead, or write with Delta Lake. Nothing was written"
+        )
+
+
+def hide_unsure_types(fields: Sequence[Field]) -> tuple[Field, ...]:
+    """Partition columns, those of types whose values engines read differently as of a type without an order."""
+    return tuple(
+        field
+        if field.type.name in PARTITION_TYPES or field.type.is_decimal
+        else dataclasses.replace(field, type=DataType(f"{field.type}{_UNSURE}"))
+        for field in fields
+    )
+
+
+def unsure_partitions(fields: Sequence[Field]) -> str | None:
+    """The columns among those of `hide_unsure_types` whose values only Delta Lake in the session knows, if any."""
+    names = [f'"{field.name}" ({field.type})' for field in fields if field.type.name.endswith(_UNSURE)]
+    return f"partitions by {', '.join(names)}, which engines read differently" if names else None
 
 
 def read_partitions(
@@ -190,7 +209,10 @@ def read_partitions(
         directory = directory_of(names, texts)
         directories.append(directory)
         if directory not in partitions:
-            encoded = tuple(None if v is None else encode(v, f.type) for v, f in zip(row, fields, strict=True))
+            encoded = tuple(
+                None if v is None or f.type.form is None else encode(v, f.type)
+                for v, f in zip(row, fields, strict=True)
+            )
             partitions[directory] = Partition(directory=directory, values=encoded)
     ordinals = {directory: i for i, directory in enumerate(partitions)}
     return tuple(partitions.values()), np.array([ordinals[d] for d in directories], np.int32)

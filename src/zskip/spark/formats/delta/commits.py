@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, StorageError, UnsupportedError
 from zskip.formats.base import BatchId
@@ -23,9 +24,9 @@ from zskip.formats.delta.commit import MARK, OVERWRITE, NewFile
 from zskip.formats.delta.values import relative_path
 from zskip.records import Snapshot
 from zskip.spark.formats.base import EngineCommit, RoutedRows
-from zskip.spark.formats.delta.log import DELTA, LoggedFiles, clear_data_change, open_version
+from zskip.spark.formats.delta.log import DELTA, LoggedFiles, clear_data_change, open_version, uri_of
 from zskip.spark.jvm.compat import active_session, codec_name, private_session
-from zskip.spark.jvm.failures import root_cause, text_with_causes
+from zskip.spark.jvm.failures import root_cause, text_with_causes, translated
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
 
@@ -42,6 +43,7 @@ _METHODS = {
     "DeltaLog.getSnapshotAt": {4},
     "DeltaLog.createDataFrame": {4},
     "DeltaLog.startTransaction": {2},
+    "DeltaLog.protocolWrite": {1},
     "OptimisticTransaction.writeFiles": {4},
     "RowTracking.preserveRowTrackingColumns": {2},
     "actions.AddFile.removeWithTimestamp": {2},
@@ -64,7 +66,7 @@ class DeltaEngine:
         self._root = root
 
     def check(self, compression: Compression | None) -> None:
-        """Raise UnsupportedError where zskip does not support this version of Delta Lake."""
+        """Raise UnsupportedError where zskip does not support this version of Delta Lake, or that not the table."""
         jvm = Jvm.of(self._spark)
         try:
             missing = [name for name, counts in _METHODS.items() if not counts & _argument_counts(jvm, name)]
@@ -75,6 +77,17 @@ class DeltaEngine:
                 f'the session\'s Delta Lake, which has to commit to "{self._root}", is not supported '
                 f"({missing[0]}); load delta-spark 4.4. Nothing was written"
             )
+        path = jvm.find("org.apache.hadoop.fs.Path")(uri_of(self._root))
+        with active_session(self._spark):
+            try:
+                log = jvm.call(f"{DELTA}.DeltaLog", "forTable")(self._spark._jsparkSession, path)
+                log.protocolWrite(log.update(False, jvm.none, jvm.none).protocol())
+            except (Py4JJavaError, CapturedException) as error:
+                raise UnsupportedError(
+                    f'the session\'s Delta Lake does not write the table "{self._root}" '
+                    f"({root_cause(text_with_causes(error))}); load a version that knows what it uses, or drop the "
+                    "feature. Nothing was written"
+                ) from error
 
     def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
         """Let Delta Lake write the rows, too, where a table has features that ask for something in its files."""
@@ -153,6 +166,13 @@ class DeltaEngine:
             partition_by = [field.name for field in current.partition_fields]
             operation = _write_operation(jvm, mode, partition_by)
             return int(transaction.commit(jvm.seq_of(*removed, *self._parse(actions)), operation))
+
+    def write_manifests(self) -> None:
+        """Write the manifests of live files for other engines, as Delta does after its own commits."""
+        jvm = Jvm.of(self._spark)
+        with translated(f'write the manifests of "{self._root}"'), active_session(self._spark):
+            table = jvm.call("io.delta.tables.DeltaTable", "forPath")(self._spark._jsparkSession, uri_of(self._root))
+            table.generate("symlink_format_manifest")
 
     @property
     def _storage(self) -> Storage:

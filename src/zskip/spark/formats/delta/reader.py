@@ -10,6 +10,7 @@ import numpy as np
 
 from zskip.errors import UnsupportedError
 from zskip.formats import DeltaFormat
+from zskip.formats.compression import Compression
 from zskip.formats.delta.commit import parse_partition
 from zskip.formats.delta.deletes import read_descriptor
 from zskip.records import HiddenColumn, Ints, Matching, ReadableFiles, Snapshot
@@ -18,6 +19,7 @@ from zskip.spark.formats.delta.log import DELTA, LoggedFiles, is_loaded, open_ve
 from zskip.spark.formats.reader import Reader
 from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.jvm.compat import active_session, frame_of_rows
+from zskip.spark.jvm.failures import translated
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.scan.relation import ORDINAL, Pruning
 from zskip.spark.schema import add_numbers, complete, names_without_default
@@ -51,6 +53,14 @@ class DeltaReader(Reader):
     def _reads_stored(self) -> bool:
         return is_loaded(self._spark)
 
+    def check_rewritable(self, compression: Compression | None) -> None:
+        """Raise UnsupportedError, with the reason and the way out, where a rewrite could not be committed; only reads.
+
+        compression: as in `Reader.check_rewritable`.
+        """
+        self._table.check_partitions()
+        super().check_rewritable(compression)
+
     def frame(self, prune: Callable[[Snapshot], Pruning]) -> DataFrame:
         """The rows as users see them, of which each query reads the files that its filters leave."""
         if self.feature is not None and is_loaded(self._spark):
@@ -63,7 +73,8 @@ class DeltaReader(Reader):
             return super().whole()
         snapshot = self.snapshot
         version = self._read_uncached().format("delta").option("versionAsOf", snapshot.version)
-        return version.load(uri_of(snapshot.root))
+        with translated(f'open "{snapshot.root}" with Delta Lake'):
+            return version.load(uri_of(snapshot.root))
 
     def live_rows(self, session: SparkSession) -> DataFrame:
         """The rows of the files without deleted ones, with the columns by which Delta tracks rows, if it does."""
