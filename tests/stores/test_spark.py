@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pyarrow as pa
 import pytest
 from bucket import Bucket
 from far_footers import check_executors
+from owners import dead_owner
 from pyspark.sql import SparkSession
 from rounds import ADDED, run_rounds
 
@@ -90,7 +89,7 @@ def test_into_writes_a_new_table(s3a_spark: SparkSession, bucket: Bucket) -> Non
     with pytest.raises(InputError, match="is taken"):
         zskip.table(s3a_spark, s3a(bucket, "t")).optimize(by=["id", "v"], files=2, into=s3a(bucket, "new"))
     # What a process left that was killed before its commit is swept, what is committed never is.
-    dead = json.dumps({"host": socket.gethostname(), "pid": 999_999_999, "started_ms": 0}).encode()
+    dead = dead_owner()
     bucket.put("new/_owner.json", dead)
     bucket.put("lost/_owner.json", dead)
     bucket.put("lost/_zskip/staging/x/part", b"1")

@@ -66,3 +66,9 @@ def list_data_files(storage: Storage, staging: str) -> list[FileInfo]:
     """The data files of a staging directory, in path order."""
     entries = storage.list_dir(staging)
     return sorted(f for f in entries if not f.is_dir and not is_hidden(f.path.rpartition("/")[2]))
+
+
+def end(storage: Storage, staging: str) -> None:
+    """Delete a staging directory, which nobody needs any more."""
+    claims.forget(storage, staging)
+    storage.delete(staging)

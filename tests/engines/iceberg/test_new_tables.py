@@ -17,6 +17,7 @@ from appends import INFO
 from crashes import Countdown, Crash
 from format_tables import with_ids
 from iceberg_rows import create, load, rows, same
+from owners import dead_owner
 from pyspark.sql.functions import expr
 
 import zskip
@@ -172,7 +173,8 @@ class _Dies:
         self._left, self._after = step, after
         monkeypatch.setattr(steps, "at", self._at)
         monkeypatch.setattr(IcebergFormat, "abort", lambda *_: None)
-        monkeypatch.setattr(claims, "_owner", lambda: _owner(2**22 + 1))
+        owner = dead_owner()
+        monkeypatch.setattr(claims, "_owner", lambda: owner)
         for name in ("write", "rename", "delete"):
             monkeypatch.setattr(LocalStorage, name, _method(steps, getattr(LocalStorage, name)))
         for name in ("prepare", "add_to_transaction", "send"):
@@ -191,13 +193,6 @@ class _Dies:
 
 def _method(steps: Countdown, method: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *arguments, **options: steps.at(lambda: method(self, *arguments, **options))
-
-
-def _owner(pid: int) -> bytes:
-    import json
-    import socket
-
-    return json.dumps({"host": socket.gethostname(), "pid": pid, "started_ms": 2**50}).encode()
 
 
 @pytest.mark.parametrize("after", tiers.nightly([True, False]), ids=["after", "before"])

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from owners import dead_owner
 from pyspark.sql import SparkSession
 
 import zskip
@@ -254,10 +251,7 @@ def test_a_killed_rewrite_is_cleaned_up_once_hudi_has_rolled_it_back(unpack: Unp
     assert not table.clean().leftovers
     staged = path / ".hoodie" / "zskip" / "staging" / "dead"
     staged.mkdir(parents=True)
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    owner = {"host": os.uname().nodename, "pid": ended.pid, "started_ms": int(time.time() * 1000)}
-    (staged / "_owner.json").write_text(json.dumps(owner))
+    (staged / "_owner.json").write_bytes(dead_owner())
     (staged / "_instant").write_text("20261121160000000")
     begun = path / ".hoodie" / "timeline" / "20261121160000000.replacecommit.requested"
     begun.touch()

@@ -16,6 +16,7 @@ import tiers
 from appends import INFO, NEW, stage
 from crashes import Dying
 from format_tables import PRELOADED, IcebergMaker, count_commits, rows_of
+from owners import dead_owner
 
 from zskip.errors import ConflictError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import IcebergFormat
@@ -174,7 +175,7 @@ def test_the_files_of_a_renamed_table_stay(tmp_path: Path, caplog: pytest.LogCap
     staging = root / "_zskip" / "staging" / name
     staging.mkdir(parents=True)
     (staging / "_moved.json").write_text(json.dumps(moves))
-    (staging / "_owner.json").write_text(json.dumps({"host": os.uname().nodename, "pid": 2**22 + 1, "started_ms": 0}))
+    (staging / "_owner.json").write_bytes(dead_owner())
     MAKER._catalog(path).rename_table("db.t", "db.other")
     with caplog.at_level(logging.WARNING):
         make(path, name="second")

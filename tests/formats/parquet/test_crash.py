@@ -217,7 +217,7 @@ def check_mended(path: Path, old: set[Path], expected: Counter[tuple[Any, ...]])
     for staging in (path / "_zskip" / "staging").glob("*"):
         owner = staging / "_owner.json"
         if not owner.exists() or owner.stat().st_size == 0:
-            # Killed before it was written down whose it is: nobody can tell that the process is dead, for a week.
+            # Killed before it was written down whose it is: nobody can tell that the process is dead, for a day.
             for file in (*staging.iterdir(), staging):
                 os.utime(file, (0, 0))
     rewrite(local(path), path, "later")

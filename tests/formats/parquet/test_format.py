@@ -6,9 +6,6 @@ import datetime as dt
 import json
 import multiprocessing
 import os
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from owners import dead_owner, owner
 
 from zskip.errors import (
     ConflictError,
@@ -539,21 +537,14 @@ def test_stray_files_in_zskips_home_do_no_harm(table: Path) -> None:
 
 def test_staging_of_dead_processes_is_swept_and_of_live_ones_kept(table: Path) -> None:
     dead, old, mine = "_zskip/staging/dead", "_zskip/staging/old", opened(table).stage()
-    host = '{"host": "%s", "pid": %d, "started_ms": %d}'
     storage = LocalStorage(str(table))
-    now = int(time.time() * 1000)
-    storage.write(f"{dead}/_owner.json", (host % (socket.gethostname(), dead_pid(), now)).encode())
-    storage.write(f"{old}/_owner.json", (host % ("another", 1, OLD * 1000)).encode())
-    storage.write("_zskip/staging/far/_owner.json", (host % ("another", 1, now)).encode())
+    storage.write(f"{dead}/_owner.json", dead_owner())
+    storage.write(f"{old}/_owner.json", owner(host="another"))
+    os.utime(table / old / "_owner.json", (OLD, OLD))
+    storage.write("_zskip/staging/far/_owner.json", owner(host="another"))
     other = opened(table).stage()
     left = {f.path for f in storage.list_dir("_zskip/staging")}
     assert left == {mine, other, "_zskip/staging/far"}
-
-
-def dead_pid() -> int:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    return child.pid
 
 
 # New tables

@@ -12,7 +12,7 @@ from typing import Any
 from zskip.errors import ColumnError, InputError, MissingDependencyError, UnsupportedError
 from zskip.formats.base import StagedFile
 from zskip.formats.delta.commit import MARK, describe_files
-from zskip.formats.staging import look_at_all, move_all
+from zskip.formats.staging import end, look_at_all, move_all
 from zskip.records import Snapshot
 from zskip.storage import Storage
 
@@ -109,5 +109,5 @@ def create_table(
     except FileExistsError as error:
         raise InputError(f'"{storage.root}" was made a Delta table meanwhile; nothing was committed') from error
     for directory_ in {file.staged.path.rpartition("/")[0] for file in new}:
-        storage.delete(directory_)
+        end(storage, directory_)
     return 0

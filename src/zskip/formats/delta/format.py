@@ -304,7 +304,7 @@ class DeltaFormat:
         name = staging_directory.rpartition("/")[2]
         version = self._commit(old, new, name, info, mode=mode, batch=batch)
         if version is not None:
-            self._storage.delete(staging_directory)
+            staging.end(self._storage, staging_directory)
             self._update_manifests()
         return version
 
@@ -409,7 +409,7 @@ class DeltaFormat:
                 return
             for target in moves["targets"] if version is None else ():
                 self._storage.delete(target)
-        self._storage.delete(staging_directory)
+        staging.end(self._storage, staging_directory)
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """The version and info of zskip's latest rewrite in the log."""

@@ -263,7 +263,7 @@ class IcebergFormat:
         metadata = self._metadata()
         committed = find_committed(metadata, rewrite.name)
         sweep_attempts(self._storage, metadata, rewrite.name, moves["at_ms"])
-        self._storage.delete(staging_directory)
+        staging.end(self._storage, staging_directory)
         return 0 if committed is None else committed.sequence_number or 0
 
     def abort(self, staging_directory: str) -> None:
@@ -294,7 +294,7 @@ class IcebergFormat:
             except ZskipError as error:
                 _LOG.warning('"%s" stays in "%s": %s', staging_directory, self._storage.root, error)
                 return
-        self._storage.delete(staging_directory)
+        staging.end(self._storage, staging_directory)
 
     def _check_owner(self, owner: str | None, metadata: TableMetadata, *, is_new: bool) -> None:
         """Raise StorageError if files may be those of another table, which now has another name or none.

@@ -173,7 +173,7 @@ class ParquetFormat:
     def abort(self, staging_directory: str) -> None:
         """Remove the files of a rewrite that was not committed; the next call finishes one that was."""
         if staging_directory not in self._pending_directories():
-            self._storage.delete(staging_directory)
+            staging.end(self._storage, staging_directory)
 
     def _pending_directories(self) -> set[str]:
         """Staging directories whose files are committed but not yet moved."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from zskip.errors import IndexFormatError, StorageError
 from zskip.formats.base import HOME
-from zskip.formats.staging import STAGING, look_at_all, movers
+from zskip.formats.staging import STAGING, end, look_at_all, movers
 from zskip.storage import Storage
 
 LOG = f"{HOME}/log"
@@ -202,7 +202,7 @@ def check_reachable(storage: Storage, entry: Entry) -> None:
 def clean(storage: Storage, entry: Entry) -> None:
     """Delete the remains of a finished rewrite: the replaced files, its staging directory, old entries."""
     for staging in {_parent(file.staged) for file in entry.added}:
-        storage.delete(staging)
+        end(storage, staging)
     for path in list_dead_trash(storage):
         storage.delete(path)
     entries, done = versions(storage)
