@@ -116,6 +116,90 @@ def test_what_another_host_staged_stays_for_a_day(maker: Maker, table: Path) -> 
     assert not staging.exists()
 
 
+NOTED = [maker for maker in FORMATS if maker.name in ("delta", "iceberg")]
+"""Formats that note where they move files."""
+
+
+def plant(table: Path, note: str, name: str = "0" * 32) -> Path:
+    """The staging directory of a dead rewrite with a note of moves."""
+    staging = table / "_zskip" / "staging" / name
+    staging.mkdir(parents=True)
+    (staging / "_owner.json").write_bytes(dead_owner())
+    (staging / "_moved.json").write_text(note)
+    return staging
+
+
+@pytest.mark.parametrize("maker", NOTED, ids=lambda maker: maker.name)
+@pytest.mark.parametrize(
+    "target",
+    ["../victim", "a/../../victim", "/victim", "", ".", "_delta_log", "metadata", "metadata/x", "_zskip/index", "live"],
+)
+def test_a_note_deletes_nothing_but_files_of_a_rewrite(
+    maker: Maker, tmp_path: Path, target: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table, victim = tmp_path / "t", tmp_path / "victim"
+    maker.append(table, content(8), partitioned=True)
+    zskip.open(maker.address(table)).index()
+    victim.mkdir()
+    (victim / "x").write_bytes(b"1")
+    (table / "metadata").mkdir(exist_ok=True)
+    (table / "metadata" / "x").write_bytes(b"1")
+    live = list(opened(table).snapshot().paths)
+    targets = [str(victim) if target == "/victim" else target]
+    if target in ("live", "metadata"):  # files that stay, and directories, which no rewrite moves
+        targets = [*live, live[0].rpartition("/")[0], "metadata"]
+    before = {name: state for name, state in files(tmp_path).items() if "/staging/" not in name}
+    staging = plant(table, json.dumps({"version": 0, "at_ms": 0, "targets": targets}))
+    leftovers = zskip.open(maker.address(table)).clean(delete=True).leftovers
+    with caplog.at_level("WARNING", "zskip"):
+        opened(table).abort(opened(table).stage())
+    assert {name: state for name, state in files(tmp_path).items() if "/staging/" not in name} == before
+    assert staging.exists() == (target not in ("live", "metadata"))
+    assert ("is damaged" in caplog.text) == staging.exists()
+    assert {leftover.path for leftover in leftovers} <= {str(staging)}
+
+
+@pytest.mark.parametrize("maker", NOTED, ids=lambda maker: maker.name)
+@pytest.mark.parametrize(
+    "note",
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        '"x"',
+        "{}",
+        '{"targets": "a"}',
+        '{"targets": [1]}',
+        '{"targets": [], "NUMBER": "x"}',
+        "[" * 9999,
+    ],
+)
+def test_a_damaged_note_stays_and_blocks_nothing(
+    maker: Maker, tmp_path: Path, note: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = tmp_path / "t"
+    maker.append(table, content(8), partitioned=True)
+    before = rows_of(maker.read(table))
+    staging = plant(table, note.replace("NUMBER", "version" if maker.name == "delta" else "at_ms"))
+    with caplog.at_level("WARNING", "zskip"):
+        rewrite(opened(table))
+    assert f'"{staging}/_moved.json" is damaged' in caplog.text
+    assert zskip.open(maker.address(table)).clean(delete=True).leftovers == ()
+    assert staging.exists()
+    assert rows_of(maker.read(table)) == before
+
+
+@pytest.mark.parametrize("maker", NOTED, ids=lambda maker: maker.name)
+def test_a_staging_directory_of_another_name_blocks_nothing(maker: Maker, tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    maker.append(table, content(8), partitioned=True)
+    before = rows_of(maker.read(table))
+    plant(table, json.dumps({"targets": []}), "no number")
+    rewrite(opened(table))
+    assert rows_of(maker.read(table)) == before
+
+
 def test_files_stay_where_the_log_does_not_tell(tmp_path: Path) -> None:
     maker = format_tables.maker("delta")
     maker.append(tmp_path, content(20), partitioned=False)

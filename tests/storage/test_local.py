@@ -123,6 +123,32 @@ class TestWithoutHardLinks(StorageLaws):
         assert storage.read("y") == b"1"
 
 
+# Links
+
+
+def test_nothing_is_moved_or_deleted_through_a_link_that_leads_out(tmp_path: Path) -> None:
+    (tmp_path / "other" / "d").mkdir(parents=True)
+    (tmp_path / "other" / "d" / "x").write_bytes(b"1")
+    storage = LocalStorage(str(tmp_path / "root"))
+    storage.write("a/y", b"2")
+    (tmp_path / "root" / "out").symlink_to(tmp_path / "other")
+    (tmp_path / "root" / "in").symlink_to(tmp_path / "root" / "a")
+    for act in (
+        lambda: storage.delete("out/d"),
+        lambda: storage.delete("out/d/x"),
+        lambda: storage.rename("out/d/x", "x"),
+        lambda: storage.rename("a/y", "out/d/y"),
+    ):
+        with pytest.raises(StorageError, match="does not lie below"):
+            act()
+    assert [path.name for path in (tmp_path / "other" / "d").iterdir()] == ["x"]
+    storage.rename("in/y", "in/z")
+    assert names(storage, "a") == {"a/z"}
+    storage.delete("out")
+    assert (tmp_path / "other" / "d" / "x").exists(), "the link itself is deleted"
+    assert not (tmp_path / "root" / "out").is_symlink()
+
+
 @pytest.mark.parametrize("given", [[("secret", "hidden")], {"secret": b"hidden"}, {1: "hidden"}, "secret=hidden"])
 def test_wrong_options_are_refused_without_their_values(given: object) -> None:
     with pytest.raises(InputError, match=r"storage_options.*of type (list|bytes|dict|str)") as caught:

@@ -10,7 +10,7 @@ import obstore
 import pytest
 from bucket import Bucket
 from faulty import Proxy
-from storage_laws import live, names
+from storage_laws import OUTSIDE, live, names, refuse_outside
 
 from zskip.errors import InputError, StorageError
 from zskip.formats.hive import is_hidden
@@ -133,6 +133,11 @@ def test_delete_takes_files_and_directories_and_tolerates_nothing(storage: Stora
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_odd_names_live_a_whole_life(storage: Storage, name: str) -> None:
     live(storage, name)
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_no_path_leads_out(storage: Storage, path: str) -> None:
+    refuse_outside(storage, path)
 
 
 def test_a_store_without_conditional_requests_is_looked_at_first(storage: Storage, monkeypatch: Any) -> None:

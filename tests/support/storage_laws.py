@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from zskip.errors import StorageError
 from zskip.formats.hive import is_hidden
 from zskip.storage import Storage
 
@@ -40,6 +41,32 @@ def live(storage: Storage, name: str) -> None:
     assert names(storage) == set()
 
 
+OUTSIDE = ("../out", "a/../../out", "a/../b", "..", "/out", "/")
+"""Paths that lead out of a storage, or may."""
+
+
+def refuse_outside(storage: Storage, path: str) -> None:
+    """No operation takes a path that leads out of the storage."""
+    storage.write("a/x", b"1")
+    for act in (
+        lambda: storage.read(path),
+        lambda: storage.open(path).read(),
+        lambda: storage.stat(path),
+        lambda: storage.list_dir(path),
+        lambda: storage.is_dir(path),
+        lambda: storage.write(path, b"2"),
+        lambda: storage.write(path, b"2", overwrite=True),
+        lambda: storage.rename(path, "b"),
+        lambda: storage.rename("a/x", path),
+        lambda: storage.delete(path),
+        lambda: storage.uri(path),
+    ):
+        with pytest.raises(StorageError, match="does not lie below"):
+            act()
+    assert names(storage) == {"a"}
+    assert storage.read("a/x") == b"1"
+
+
 class StorageLaws:
     """Asks for a fixture `make_storage`, which makes the storage of a place of its own that a path names."""
 
@@ -53,6 +80,10 @@ class StorageLaws:
         with storage.open("a/b/c") as stream:
             stream.seek(3)
             assert stream.read() == b"tent"
+
+    @pytest.mark.parametrize("path", OUTSIDE)
+    def test_no_path_leads_out(self, storage: Storage, path: str) -> None:
+        refuse_outside(storage, path)
 
     def test_an_empty_file_can_be_written(self, storage: Storage) -> None:
         storage.write("empty", b"")

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError, UnsupportedError
+from zskip.errors import ConflictError, CorruptFileError, InputError, UnsupportedError
 from zskip.formats.base import StagedFile
-from zskip.formats.staging import look_at_all
+from zskip.formats.staging import check_staged
 from zskip.index import BoundIndex, bind_footers
 from zskip.records import ColumnNames, Partition, Reading, Snapshot
 from zskip.records.reading import SAME_NAMES
@@ -36,13 +36,10 @@ def read_staged_footers(
 ) -> BoundIndex:
     """The footers' statistics of staged files, in their order.
 
-    old: the files that they replace; names: how the new files name the columns. Raises StorageError for a file that is
-    not as it was written, and CorruptFileError for one that cannot be read.
+    old: the files that they replace; names: how the new files name the columns. Raises ConflictError for a file that
+    is not as it was written, and CorruptFileError for one that cannot be read.
     """
-    infos = look_at_all(storage, [file.path for file in files])
-    for file, info in zip(files, infos, strict=True):
-        if info is None or info.size != file.size:
-            raise StorageError(f'"{storage.uri(file.path)}" is not the file that was written; nothing was committed')
+    infos = check_staged(storage, files)
     snapshot = Snapshot(
         root=old.root,
         version=old.version,
@@ -51,7 +48,7 @@ def read_staged_footers(
         partitions=(Partition(directory=""),),
         paths=tuple(file.path for file in files),
         sizes=np.array([file.size for file in files], np.int64),
-        mtimes_ms=np.array([info.mtime_ms for info in infos if info is not None], np.int64),
+        mtimes_ms=np.array([info.mtime_ms for info in infos], np.int64),
         partition_of=np.zeros(len(files), np.int32),
         reading=Reading(names=names),
     )

@@ -11,7 +11,7 @@ from zskip.formats.delta.log import SessionLog
 from zskip.formats.hudi import HudiFormat
 from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.parquet import ParquetFormat
-from zskip.storage import Storage
+from zskip.storage import Storage, storage_for
 
 FORMATS = ("parquet", "delta", "iceberg", "hudi")
 """The values of `format=`."""
@@ -35,18 +35,20 @@ def open_format(
     *,
     own_log: Callable[[str], SessionLog | None] = lambda name: None,
     exclusive: bool = False,
+    open_storage: Callable[[str], Storage] | None = None,
 ) -> TableFormat:
     """Open the table in a directory in its format.
 
     name: the format, if the directory has several; own_log: what the session's own code of a format commits by, for
-    tables that zskip cannot read or commit to itself; exclusive: whether nobody else rewrites a table of plain files.
+    tables that zskip cannot read or commit to itself; exclusive: whether nobody else rewrites a table of plain files;
+    open_storage: opens another directory as this one was; None without a session.
 
     Raises InputError if the format is ambiguous, or the directory holds no table of the named format.
     """
     check_name(name)
     format_name = _choose_format(storage, detect_formats(storage), name)
     if format_name == "parquet":
-        _check_not_inside(storage)
+        _check_not_inside(storage, open_storage or (lambda path: storage_for(path, storage.options)))
         return ParquetFormat(storage, exclusive=exclusive)
     if format_name == "delta":
         return DeltaFormat(storage, own_log("delta"))
@@ -88,19 +90,18 @@ def _choose_format(storage: Storage, formats: tuple[str, ...], name: str | None)
     return name
 
 
-def _check_not_inside(storage: Storage) -> None:
+def _check_not_inside(storage: Storage, open_storage: Callable[[str], Storage]) -> None:
     """Raise InputError for a partition directory of a table whose format may keep dead files there."""
-    parent = ""
-    for part in reversed(storage.root.split("/")):
-        if "=" not in part:
-            return
-        parent += "../"
+    parent, _, part = storage.root.rpartition("/")
+    while "=" in part:
+        above = open_storage(parent or "/")
         for name in ("delta", "hudi"):
-            if storage.is_dir(parent + _MARKS[name].rstrip("/")):
+            if above.is_dir(_MARKS[name].rstrip("/")):
                 raise InputError(
                     f'"{storage.root}" is a partition of a table of the format {name}, so files may lie in it that are '
                     'no longer part of the table; open the table itself, and ask for the partition with "where"'
                 )
+        parent, _, part = parent.rpartition("/")
 
 
 def _is_iceberg(name: str) -> bool:

@@ -1,19 +1,30 @@
-"""Hidden directories below `_zskip` that hold the files of a rewrite until they are committed."""
+"""Hidden directories below `_zskip` that hold the files of a rewrite until they are committed.
+
+Delta and Iceberg move these files to their targets before they commit. A note in the directory names the targets, so
+that others can undo the moves of a process that died before its commit.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+from zskip.errors import ConflictError, StorageError, ZskipError
 from zskip.formats import claims
-from zskip.formats.base import HOME, STAGED
+from zskip.formats.base import HOME, STAGED, StagedFile
 from zskip.formats.hive import is_hidden
 from zskip.storage import FileInfo, Storage
 
 STAGING = f"{HOME}/staging"
+_NOTE = "_moved.json"
+"""The note of moves in a staging directory."""
 _AT_ONCE = {"disk": 4, "cluster": 16, "objects": 16}
 """Files moved, or copied, at a time; measured on a disk, where each move is synced."""
+_LOG = logging.getLogger("zskip")
 
 
 def begin(storage: Storage, abort: Callable[[str], None]) -> str:
@@ -66,6 +77,91 @@ def list_data_files(storage: Storage, staging: str) -> list[FileInfo]:
     """The data files of a staging directory, in path order."""
     entries = storage.list_dir(staging)
     return sorted(f for f in entries if not f.is_dir and not is_hidden(f.path.rpartition("/")[2]))
+
+
+def check_staged(storage: Storage, files: Sequence[StagedFile]) -> list[FileInfo]:
+    """What is at the path of each staged file; raises ConflictError unless it is the file that was written."""
+    infos = []
+    for file, info in zip(files, look_at_all(storage, [file.path for file in files]), strict=True):
+        if info is None or info.size != file.size:
+            change = "is gone" if info is None else "has another size"
+            raise ConflictError(
+                f'the new file "{storage.uri(file.path)}" {change} since it was written; nothing was committed, call '
+                "again"
+            )
+        infos.append(info)
+    return infos
+
+
+def check_data_files(paths: Iterable[object]) -> None:
+    """Raise ValueError for a path that no data file has: outside of the table, or hidden as logs and the index are."""
+    for path in paths:
+        if not isinstance(path, str) or any(not part or is_hidden(part) for part in path.split("/")):
+            raise ValueError(f"{path!r} is not the path of a data file")
+
+
+def move(storage: Storage, staging: str, moves: Sequence[tuple[str, str]], note: Mapping[str, Any]) -> None:
+    """Give staged files their names, after a note of these for `abort`; note: what else belongs in it."""
+    write_note(storage, staging, [target for _, target in moves], note)
+    move_all(storage, moves)
+
+
+def write_note(
+    storage: Storage, staging: str, targets: Sequence[str], note: Mapping[str, Any], *, overwrite: bool = False
+) -> None:
+    """Write the note of moves."""
+    data = json.dumps({**note, "targets": list(targets)}).encode()
+    storage.write(f"{staging}/{_NOTE}", data, overwrite=overwrite)
+
+
+def _read_note(storage: Storage, staging: str, numbers: Sequence[str]) -> dict[str, Any] | None:
+    """The note of moves, if there is one; raises StorageError if it is damaged or names what is no data file.
+
+    numbers: its other entries, 0 where it has none.
+    """
+    path = f"{staging}/{_NOTE}"
+    try:
+        content = json.loads(storage.read(path))
+        targets: list[str] = content["targets"]
+        note: dict[str, Any] = content | {name: content.get(name, 0) for name in numbers}
+        if not isinstance(targets, list) or any(type(note[name]) is not int for name in numbers):
+            raise TypeError("its entries have other types")
+        check_data_files(targets)
+        if any(target.startswith("metadata/") for target in targets):
+            raise ValueError("it names metadata")
+    except FileNotFoundError:
+        return None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise StorageError(
+            f'"{storage.uri(path)}" is damaged ({error}); see who wrote it, and delete its directory by hand'
+        ) from error
+    return note
+
+
+def abort(
+    storage: Storage,
+    staging: str,
+    find_kept: Callable[[str, Mapping[str, Any]], Collection[str] | None],
+    numbers: Sequence[str],
+) -> None:
+    """Delete a staging directory, and before it the files that were moved out of it, unless they were committed.
+
+    find_kept: from a rewrite's name and its note to the files of the table, which stay; None if the rewrite is
+    committed. numbers: the note's entries that it reads. Where it raises a ZskipError, and where the note is damaged,
+    everything stays for a later call.
+    """
+    try:
+        note = _read_note(storage, staging, numbers)
+        kept = None if note is None else find_kept(staging.rpartition("/")[2], note)
+    except ZskipError as error:
+        _LOG.warning('"%s" stays in "%s": %s', staging, storage.root, error)
+        return
+    if note is not None and kept is not None:
+        targets = [target for target in note["targets"] if target not in kept]
+        for target, info in zip(targets, look_at_all(storage, targets), strict=True):
+            if info is not None and not info.is_dir:
+                storage.delete(target)
+    end(storage, staging)
 
 
 def end(storage: Storage, staging: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from zskip.errors import InputError
-from zskip.storage.base import MANY_FILES, FileInfo, FileParser, Kind, Storage, Workers, prefetch
+from zskip.storage.base import MANY_FILES, FileInfo, FileParser, Kind, Storage, Workers, leads_out, prefetch
 from zskip.storage.failures import retry_broken
 from zskip.storage.local import LocalStorage
 from zskip.storage.object_uri import HADOOP_SCHEMES, is_same_location, parse_object_uri

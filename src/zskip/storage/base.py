@@ -11,6 +11,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
+from zskip.errors import StorageError
+
 Kind = Literal["disk", "cluster", "objects"]
 """A disk of this machine; a file system across a network; an object store, where each call is one or more requests, a
 rename is a copy, and a directory exists while a key begins with its name."""
@@ -38,10 +40,35 @@ class FileInfo(NamedTuple):
         return is_same_time and self.size == size
 
 
+def leads_out(path: str) -> bool:
+    """Whether a path is absolute or has `..` in it, and so may not lie below the root.
+
+    >>> [leads_out(path) for path in ("a/..b", "a/../b", "..", "/a", "")]
+    [False, True, True, True, False]
+    """
+    return path[:1] == "/" or (".." in path and ".." in path.split("/"))
+
+
+def check_inside(path: str, root: str) -> str:
+    """The path; raises StorageError for one that leads out of the root.
+
+    Each storage checks all paths that it is given: they also come from files that others may have written.
+    """
+    if leads_out(path):
+        raise outside_error(path, root)
+    return path
+
+
+def outside_error(path: str, root: str) -> StorageError:
+    """The error for a path that does not lie below the root."""
+    return StorageError(f'"{path}" does not lie below "{root}"; see which file names it, and who may write there')
+
+
 class Storage(Protocol):
     """The file operations that zskip needs.
 
-    Failures of the file system are raised as `StorageError`, except where a method says otherwise.
+    Failures of the file system are raised as `StorageError`, except where a method says otherwise; so is a path that is
+    absolute or has `..` in it.
     """
 
     @property
@@ -96,11 +123,15 @@ class Storage(Protocol):
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory, creating the target's parents.
 
-        Raises FileNotFoundError if the source does not exist and FileExistsError if the target does.
+        Raises FileNotFoundError if the source does not exist and FileExistsError if the target does, and StorageError
+        if a link leads one of them out of the root.
         """
 
     def delete(self, path: str) -> None:
-        """Remove a file, or a directory with everything in it; nothing happens if it does not exist."""
+        """Remove a file, or a directory with everything in it; nothing happens if it does not exist.
+
+        A link is removed itself. Raises StorageError if one leads out of the root on the way to the path.
+        """
 
 
 FileParser = Callable[[BinaryIO, int], Any]

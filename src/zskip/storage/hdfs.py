@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 
 from zskip.errors import InputError, MissingDependencyError, StorageError
-from zskip.storage.base import FileInfo
+from zskip.storage.base import FileInfo, check_inside
 from zskip.storage.stream import ReadAhead
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class HdfsStorage:
         return self._base + self._at(path)
 
     def _at(self, path: str) -> str:
-        return posixpath.normpath(posixpath.join(self._path, path))
+        return posixpath.join(self._path, check_inside(path, self._base + self._path)) if path else self._path
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
         files: list[FileInfo] = []

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import BinaryIO, Literal
 
 from zskip.errors import StorageError
-from zskip.storage.base import FileInfo
+from zskip.storage.base import FileInfo, check_inside, outside_error
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full; free space and call again",
@@ -40,7 +40,18 @@ class LocalStorage:
         return self._root
 
     def uri(self, path: str) -> str:
-        return os.path.join(self._root, path) if path else self._root
+        return f"{self._root.rstrip('/')}/{check_inside(path, self._root)}" if path else self._root
+
+    def _place(self, path: str) -> str:
+        """The absolute path of what is moved or deleted; raises StorageError if a link on the way leads out."""
+        place, inside = self.uri(path), self._root
+        for part in path.split("/")[:-1]:
+            inside = os.path.join(inside, part)
+            if os.path.islink(inside):
+                root = os.path.realpath(self._root).rstrip(os.sep) + os.sep
+                if not os.path.realpath(inside).startswith(root):
+                    raise outside_error(path, self._root)
+        return place
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
         files: list[FileInfo] = []
@@ -125,7 +136,7 @@ class LocalStorage:
         return True
 
     def rename(self, source: str, target: str) -> None:
-        old, new = self.uri(source), self.uri(target)
+        old, new = self._place(source), self._place(target)
         with _translating_errors("move", old):
             os.makedirs(os.path.dirname(new), exist_ok=True)
             if os.path.isdir(old):
@@ -138,7 +149,7 @@ class LocalStorage:
             _sync(os.path.dirname(old))
 
     def delete(self, path: str) -> None:
-        target = self.uri(path)
+        target = self._place(path)
         with _translating_errors("delete", target), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if os.path.isdir(target) and not os.path.islink(target):
                 shutil.rmtree(target, onerror=_ignore_missing)

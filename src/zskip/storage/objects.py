@@ -7,12 +7,11 @@ A store has no directories: one exists while a key begins with its name. A key i
 from __future__ import annotations
 
 import contextlib
-import posixpath
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 
-from zskip.storage.base import FileInfo
+from zskip.storage.base import FileInfo, check_inside
 from zskip.storage.failures import lacks_conditional_writes, retry_broken, translating_errors
 from zskip.storage.object_client import allow_plain_http, connect
 from zskip.storage.object_uri import ObjectUri
@@ -50,8 +49,7 @@ class ObjectStorage:
         return "/".join(part for part in (self._location.base, self._key(path)) if part)
 
     def _key(self, path: str) -> str:
-        key = "/".join(part for part in (self._location.key, path) if part)
-        return posixpath.normpath(key) if "../" in key else key
+        return "/".join(part for part in (self._location.key, check_inside(path, self._location.base)) if part)
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
         root_length = len(self._location.key) + bool(self._location.key)

@@ -75,12 +75,14 @@ class Handle:
         if self.catalog is not None or self.branch is not None:
             return IcebergFormat(storage, self.catalog, self.branch)
         if self.spark is None:
-            return open_format(storage, self.format_name, exclusive=self.exclusive)
+            return open_format(storage, self.format_name, exclusive=self.exclusive, open_storage=self.storage_at)
         from zskip.spark.formats import own_log
 
         spark = self.spark
         own = lambda name: own_log(spark, name, storage.root)  # noqa: E731
-        return open_format(storage, self.format_name, own_log=own, exclusive=self.exclusive)
+        return open_format(
+            storage, self.format_name, own_log=own, exclusive=self.exclusive, open_storage=self.storage_at
+        )
 
     def exclusively(self, exclusive: bool) -> Handle:
         """The table with the user's promise, if `exclusive`, that nobody else rewrites it; raises InputError."""

@@ -278,8 +278,11 @@ def test_statistics_of_the_log_belong_to_physical_names(tmp_path: Path) -> None:
     assert [len(table.files(f"`{name}` = 15")) for name in (SECOND_NAME, FIRST_NAME)] == [1, 2]
 
 
-def test_files_of_another_directory_are_refused(tmp_path: Path) -> None:
-    path = make(tmp_path / "t", {"file:/elsewhere/a.parquet": None})
+@pytest.mark.parametrize(
+    "name", ["file:/else/a.parquet", "/else/a.parquet", "../a.parquet", "d/%2E%2E/%2e%2e/a.parquet", "%2Fa.parquet"]
+)
+def test_files_of_another_directory_are_refused(tmp_path: Path, name: str) -> None:
+    path = make(tmp_path / "t", {name: None})
     with pytest.raises(UnsupportedError, match="shallow clone"):
         zskip.open(str(path)).files()
 

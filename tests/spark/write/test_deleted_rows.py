@@ -95,8 +95,9 @@ def test_a_name_in_the_log_is_that_of_the_file() -> None:
     size = len(vector([3, 9]))
     content = read_descriptor({"storageType": "i", "pathOrInlineDv": spare, "sizeInBytes": size}, "/t").inline
     assert content == vector([3, 9])
-    with pytest.raises(UnsupportedError, match="outside"):
-        read_descriptor({"storageType": "p", "pathOrInlineDv": "s3://a/b.bin", "offset": 1}, "/t")
+    for kind, place in (("p", "s3://a/b.bin"), ("p", "../b.bin"), ("u", "../a/ab^-aqEH.-t@S}K{vb[*k^")):
+        with pytest.raises(UnsupportedError, match="outside"):
+            read_descriptor({"storageType": kind, "pathOrInlineDv": place, "offset": 1}, "/t")
 
 
 @pytest.mark.parametrize("parts", [1, 3])

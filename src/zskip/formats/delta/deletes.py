@@ -62,7 +62,7 @@ def read_descriptor(vector: Mapping[str, Any], root: str) -> Deletes:
         return Deletes(kind=VECTOR, inline=_decode(place)[: vector["sizeInBytes"]])
     if vector["storageType"] == "u":
         prefix, name = place[:-_NAME_LENGTH], uuid.UUID(bytes=_decode(place[-_NAME_LENGTH:]))
-        return Deletes(kind=VECTOR, path=f"{prefix}{'/' * bool(prefix)}deletion_vector_{name}.bin", offset=offset)
+        place = f"{prefix}{'/' * bool(prefix)}deletion_vector_{name}.bin"
     return Deletes(kind=VECTOR, path=relative_path(place, root), offset=offset)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -64,14 +63,11 @@ if TYPE_CHECKING:
 
 _KEPT_METADATA = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
 """Column metadata that is kept; the rest concerns writers, or would stop Spark from finding columns by name."""
-_MOVES = "_moved.json"
-"""In a staging directory: the targets of its files, and the version that the rewrite was based on."""
 _MANIFESTS = "_symlink_format_manifest"
 """The directory of manifests that list live files, for engines that do not read Delta's log, such as Athena."""
 _TRIES = 50
 _ACTIONS = {REWRITE: "rewrite", APPEND: "append to", OVERWRITE: "overwrite"}
 _TRACKED = ("RowId", "RowCommitVersion")
-_LOG = logging.getLogger("zskip.delta")
 
 
 class DeltaFormat:
@@ -298,9 +294,8 @@ class DeltaFormat:
         batch: BatchId | None = None,
     ) -> int | None:
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
-        moves = {"version": old.version, "targets": [file.target for file in new]}
-        self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode())
-        staging.move_all(self._storage, [(file.staged.path, file.target) for file in new])
+        moves = [(file.staged.path, file.target) for file in new]
+        staging.move(self._storage, staging_directory, moves, {"version": old.version})
         name = staging_directory.rpartition("/")[2]
         version = self._commit(old, new, name, info, mode=mode, batch=batch)
         if version is not None:
@@ -395,21 +390,14 @@ class DeltaFormat:
 
         If the log cannot be read, everything stays for a later call.
         """
-        try:
-            moves = json.loads(self._storage.read(f"{staging_directory}/{_MOVES}"))
-        except FileNotFoundError:
-            moves = None
-        if moves is not None:
-            try:
-                table = self._open()
-                with translating_errors(self._storage.root):
-                    version = committed_version(table, staging_directory.rpartition("/")[2], moves["version"])
-            except ZskipError as error:
-                _LOG.warning('"%s" stays in "%s": %s', staging_directory, self._storage.root, error)
-                return
-            for target in moves["targets"] if version is None else ():
-                self._storage.delete(target)
-        staging.end(self._storage, staging_directory)
+        staging.abort(self._storage, staging_directory, self._find_kept, ("version",))
+
+    def _find_kept(self, rewrite: str, note: Mapping[str, Any]) -> set[str] | None:
+        table, root = self._open(), self._storage.root
+        with translating_errors(root):
+            if committed_version(table, rewrite, note["version"]) is not None:
+                return None
+        return {relative_path(path, root) for path in self._actions(table)[1]["path"].to_pylist()}
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """The version and info of zskip's latest rewrite in the log."""

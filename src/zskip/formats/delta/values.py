@@ -18,6 +18,7 @@ from zskip.errors import UnsupportedError
 from zskip.formats.hive import DEFAULT_PARTITION, directory_of
 from zskip.index import CALENDAR_TYPES, first_unambiguous
 from zskip.records import Bools, ColumnStats, Field, Ints, Known, Partition, Values
+from zskip.storage import leads_out
 from zskip.types import DataType, Encoded, Form, encode
 
 PARTITION_TYPES = ("string", "byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp_ntz")
@@ -25,7 +26,7 @@ PARTITION_TYPES = ("string", "byte", "short", "integer", "long", "float", "doubl
 
 _UNSURE = ", as text in the log"
 """What follows the name of other types."""
-_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _BELOW_A_MILLISECOND = 999
 """Microseconds by which a value may exceed its upper bound, which the log cuts to milliseconds."""
 
@@ -38,12 +39,13 @@ def relative_path(path: str, root: str) -> str:
     >>> relative_path("day=1/a%253D%20b.parquet", "/t")
     'day=1/a%3D b.parquet'
     """
-    if _ABSOLUTE.match(path):
+    below = unquote(path, errors="surrogateescape")
+    if _SCHEME.match(path) or leads_out(below):
         raise UnsupportedError(
             f'the Delta table "{root}" has the file "{path}" outside of its directory, as a shallow clone does; '
             "make a deep clone, which zskip can work on"
         )
-    return unquote(path, errors="surrogateescape")
+    return below
 
 
 def partition_text(value: Any) -> str | None:

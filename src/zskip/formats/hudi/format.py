@@ -19,6 +19,7 @@ from zskip.formats.hudi.values import partition_fields, read_statistics, spark_s
 from zskip.formats.schema import fields_from_json, first_line
 from zskip.records import Bools, Deletes, Partition, Reading, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage
+from zskip.storage.base import check_inside
 
 if TYPE_CHECKING:
     from hudi import HudiFileSlice, HudiInstant, HudiTable
@@ -97,7 +98,7 @@ class HudiFormat:
         directories = list(dict.fromkeys(file_slice.partition_path for file_slice in slices))
         check_partitions(self._storage, options, directories)
         ordinals = {directory: i for i, directory in enumerate(directories)}
-        paths = tuple(file_slice.base_file_relative_path() for file_slice in slices)
+        paths = tuple(check_inside(file_slice.base_file_relative_path(), root) for file_slice in slices)
         with _translating_errors(root):
             commits = (json.loads(timeline.get_instant_metadata_in_json(i)) for i in instants[:_MOST_COMMITS])
             rows = _rows_written(commits, frozenset(paths))

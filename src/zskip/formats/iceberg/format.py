@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
+from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import staging
 from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
 from zskip.formats.iceberg.catalog import (
@@ -37,17 +35,15 @@ _NUMBERED = re.compile(
 )
 """File names of versions that are, or were about to be, committed: `v3`, or `00003-` and a UUID."""
 
+_REWRITE = re.compile("[0-9a-f]{32}")
 MAIN = "main"
 """The branch that a table has from its first snapshot on."""
 _AUDITED = "write.wap.enabled"
 """The property of tables that take rows by write-audit-publish."""
-_MOVES = "_moved.json"
-"""In a staging directory: the targets of its files, and the time."""
 _MOST_KEPT = 10_000
 """Files of a table of which what was read is kept for the next call, which then reads new manifests only."""
 _UNKNOWN_FOR = 600
 """Seconds in which an unconfirmed commit may still arrive."""
-_LOG = logging.getLogger("zskip.iceberg")
 
 
 class IcebergFormat:
@@ -247,22 +243,19 @@ class IcebergFormat:
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
         name = staging_directory.rpartition("/")[2]
         rewrite = prepare_rewrite(contents, old, added, name, info, mode=mode, batch=batch, branch=self._branch)
-        moves: dict[str, Any] = {
-            "targets": [file.target for file in rewrite.new],
-            "at_ms": int(time.time() * 1000),
-            "table": str(contents.metadata.table_uuid),
-        }
-        self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode())
-        staging.move_all(self._storage, [(file.staged.path, file.target) for file in rewrite.new])
+        moves = [(file.staged.path, file.target) for file in rewrite.new]
+        note: dict[str, Any] = {"at_ms": int(time.time() * 1000), "table": str(contents.metadata.table_uuid)}
+        staging.move(self._storage, staging_directory, moves, note)
         try:
             catalog.commit(rewrite, read)
         except UnknownCommitError:
-            moves["since"] = time.time()
-            self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode(), overwrite=True)
+            note["since"] = int(time.time())
+            targets = [target for _, target in moves]
+            staging.write_note(self._storage, staging_directory, targets, note, overwrite=True)
             raise
         metadata = self._metadata()
         committed = find_committed(metadata, rewrite.name)
-        sweep_attempts(self._storage, metadata, rewrite.name, moves["at_ms"])
+        sweep_attempts(self._storage, metadata, rewrite.name, note["at_ms"])
         staging.end(self._storage, staging_directory)
         return 0 if committed is None else committed.sequence_number or 0
 
@@ -272,29 +265,27 @@ class IcebergFormat:
         Everything stays for a later call if the table cannot be read or its catalog is unknown, and for a while if a
         commit may still arrive. So do files of another table that was made, or may have been, at the same place.
         """
-        try:
-            moves = json.loads(self._storage.read(f"{staging_directory}/{_MOVES}"))
-        except FileNotFoundError:
-            moves = None
-        if moves is not None:
-            from zskip.formats.iceberg.sweep import undo
+        staging.abort(self._storage, staging_directory, self._find_kept, ("at_ms", "since"))
 
-            if self._catalog is None:
-                _LOG.warning(
-                    '"%s" stays in "%s": its catalog knows what is committed', staging_directory, self._storage.root
-                )
-                return
-            if time.time() - moves.get("since", 0) < _UNKNOWN_FOR:
-                return
-            try:
-                current = self._catalog.current()
-                metadata = self._table_metadata(current)
-                self._check_owner(moves.get("table"), metadata, is_new=current.draft is not None)
-                undo(self._storage, metadata, staging_directory.rpartition("/")[2], moves)
-            except ZskipError as error:
-                _LOG.warning('"%s" stays in "%s": %s', staging_directory, self._storage.root, error)
-                return
-        staging.end(self._storage, staging_directory)
+    def _find_kept(self, rewrite: str, note: Mapping[str, Any]) -> set[str] | None:
+        from zskip.formats.iceberg.commit import find_committed
+        from zskip.formats.iceberg.sweep import sweep_attempts
+        from zskip.formats.iceberg.table import files_of_all_snapshots
+
+        if self._catalog is None:
+            raise StorageError("its catalog knows what is committed")
+        if time.time() - note["since"] < _UNKNOWN_FOR:
+            raise StorageError("its commit may still arrive")
+        if not _REWRITE.fullmatch(rewrite):
+            raise StorageError("no rewrite has that name; delete it by hand")
+        current = self._catalog.current()
+        metadata = self._table_metadata(current)
+        self._check_owner(note.get("table"), metadata, is_new=current.draft is not None)
+        kept = None
+        if find_committed(metadata, rewrite) is None:
+            kept = files_of_all_snapshots(self._storage, metadata) if note["targets"] else set()
+        sweep_attempts(self._storage, metadata, rewrite, note["at_ms"])
+        return kept
 
     def _check_owner(self, owner: str | None, metadata: TableMetadata, *, is_new: bool) -> None:
         """Raise StorageError if files may be those of another table, which now has another name or none.

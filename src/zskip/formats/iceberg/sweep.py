@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
 from uuid import UUID, uuid5
 
 from pyiceberg.table.metadata import TableMetadata
 
 from zskip.errors import ZskipError
 from zskip.formats.iceberg.commit import find_committed
-from zskip.formats.iceberg.table import files_of_all_snapshots, manifests_of_all_snapshots, read_metadata
+from zskip.formats.iceberg.table import manifests_of_all_snapshots, read_metadata
 from zskip.storage import Storage
 
 TRIES = 50
@@ -25,21 +23,6 @@ _SLACK_MS = 3_600_000
 def attempt_id(rewrite: str, attempt: int) -> UUID:
     """The id in the names of an attempt's manifests."""
     return uuid5(UUID(hex=rewrite), str(attempt))
-
-
-def undo(storage: Storage, metadata: TableMetadata, rewrite: str, note: Mapping[str, Any]) -> None:
-    """Remove the files of a rewrite that is not committed, or of its failed attempts.
-
-    metadata: the current one, which decides: files that any of its snapshots names stay. note: `targets` are the paths
-    of data files, `at_ms` the time of their first move.
-    """
-    targets: Sequence[str] = note["targets"]
-    if find_committed(metadata, rewrite) is None:
-        known = files_of_all_snapshots(storage, metadata) if targets else set()
-        for target in targets:
-            if target not in known:
-                storage.delete(target)
-    sweep_attempts(storage, metadata, rewrite, note["at_ms"])
 
 
 def may_have_metadata(storage: Storage, table_uuid: str | None) -> bool:

@@ -42,7 +42,7 @@ from zskip.formats.iceberg.protocol import OldTableMetadata, OwnReaderNeeded, ch
 from zskip.formats.iceberg.values import LiveFile, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json
 from zskip.records import Bools, ColumnIds, ColumnNames, Deletes, Reading, Snapshot
-from zskip.storage import HADOOP_SCHEMES, Storage
+from zskip.storage import HADOOP_SCHEMES, Storage, leads_out
 
 _THREADS = 8
 _GZIP = b"\x1f\x8b"
@@ -237,8 +237,8 @@ class PathResolver:
         """The path of a file below the root; raises UnsupportedError for files elsewhere."""
         normalized = _normalize(uri)
         for base in self._bases:
-            if normalized.startswith(base) and ".." not in normalized.split("/"):
-                return normalized[len(base) :]
+            if normalized.startswith(base) and not leads_out(path := normalized[len(base) :]):
+                return path
         raise UnsupportedError(
             f'the Iceberg table "{self._root}" has the file "{uri}" outside of its directory, as where it was copied '
             "or writes to another place; read it with Iceberg itself, or copy it into a new table"

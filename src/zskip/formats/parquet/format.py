@@ -242,6 +242,10 @@ class ParquetFormat:
         table.
         """
         new = tuple(log.Added(staged=f.path, target=_join(f.directory, f.name), size=f.size) for f in added)
+        try:
+            staging.check_data_files(file.target for file in new)
+        except ValueError as error:
+            raise UnsupportedError(f"{error}, since Spark ignores its name; nothing was committed") from error
         for _ in range(_TRIES):
             versions = log.versions(self._storage)
             if self._finish_pending(versions)[0]:

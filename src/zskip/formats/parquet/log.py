@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,12 +17,13 @@ from typing import Any
 
 from zskip.errors import IndexFormatError, StorageError
 from zskip.formats.base import HOME
-from zskip.formats.staging import STAGING, end, look_at_all, movers
+from zskip.formats.staging import STAGING, check_data_files, end, look_at_all, movers
 from zskip.storage import Storage
 
 LOG = f"{HOME}/log"
 TRASH = f"{HOME}/trash"
 FORMAT = 1
+_STAGED = re.compile(rf"{STAGING}/[^/.][^/]*/[^/.][^/]*")
 REPLACED = ".replaced"
 """The ending of a replaced file in the trash."""
 KEEP = 20
@@ -118,20 +120,10 @@ def _check_names(entry: Entry, version: int) -> None:
     """Raise ValueError unless the entry has this version and names only data files of the table and staged files."""
     if entry.version != version:
         raise ValueError(f"it is version {entry.version!r}")
-    for name in (*(new.target for new in entry.added), *(old.path for old in entry.removed)):
-        if _split_inner_path(name)[0] == HOME:
-            raise ValueError(f"{name!r} is not a data file")
+    check_data_files([*(new.target for new in entry.added), *(old.path for old in entry.removed)])
     for new in entry.added:
-        if _split_inner_path(new.staged)[:-2] != STAGING.split("/"):
+        if not _STAGED.fullmatch(new.staged):
             raise ValueError(f"{new.staged!r} is not a staged file")
-
-
-def _split_inner_path(name: object) -> list[str]:
-    """The parts of a path inside the table; raises ValueError for any other path."""
-    parts = name.split("/") if isinstance(name, str) else [""]
-    if not {"", ".", ".."}.isdisjoint(parts):
-        raise ValueError(f"{name!r} is not a path below the table")
-    return parts
 
 
 def publish(storage: Storage, entry: Entry) -> None:

@@ -19,6 +19,7 @@ from zskip.spark.jvm.compat import check_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.remote import hdfs_options, is_only_for_hadoop, s3_options
 from zskip.storage import FileInfo, Kind, LocalStorage, Storage, parse_object_uri
+from zskip.storage.base import check_inside
 from zskip.storage.stream import RangeStream
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class HadoopStorage:
         return self._root
 
     def uri(self, path: str) -> str:
-        return f"{self._root}/{path}" if path else self._root
+        return f"{self._root}/{check_inside(path, self._root)}" if path else self._root
 
     def _path(self, path: str) -> JavaObject:
         return self._jvm.find(_PATH)(self.uri(path) or "/")
@@ -326,6 +327,8 @@ class HadoopStorage:
             )
 
     def delete(self, path: str) -> None:
+        if self._local is not None:
+            return self._local.delete(path)
         with contextlib.suppress(FileNotFoundError), translate_errors("delete", self.uri(path)):
             self._files.delete(self._path(path), True)
 
