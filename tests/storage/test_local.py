@@ -123,7 +123,7 @@ class TestWithoutHardLinks(StorageLaws):
         assert storage.read("y") == b"1"
 
 
-# Links
+# Links and lost replies
 
 
 def test_nothing_is_moved_or_deleted_through_a_link_that_leads_out(tmp_path: Path) -> None:
@@ -147,6 +147,44 @@ def test_nothing_is_moved_or_deleted_through_a_link_that_leads_out(tmp_path: Pat
     storage.delete("out")
     assert (tmp_path / "other" / "d" / "x").exists(), "the link itself is deleted"
     assert not (tmp_path / "root" / "out").is_symlink()
+
+
+def lose_reply(monkeypatch: pytest.MonkeyPatch, name: str, error: OSError) -> None:
+    """What NFS does where a reply is lost: it has done what it was asked, and says that it cannot."""
+    work = getattr(os, name)
+
+    def lossy(source: str, target: str) -> None:
+        work(source, target)
+        raise error
+
+    monkeypatch.setattr(os, name, lossy)
+
+
+def test_a_link_whose_reply_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(str(tmp_path))
+    storage.write("x", b"1")
+    storage.write("taken", b"2")
+    lose_reply(monkeypatch, "link", FileExistsError(errno.EEXIST, "File exists"))
+    storage.write("new", b"3")
+    storage.rename("x", "moved")
+    assert {name: storage.read(name) for name in names(storage)} == {"new": b"3", "moved": b"1", "taken": b"2"}
+    for act in (lambda: storage.write("taken", b"4"), lambda: storage.rename("new", "taken")):
+        with pytest.raises(FileExistsError):
+            act()
+    assert storage.read("taken") == b"2"
+
+
+def test_a_rename_whose_reply_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(str(tmp_path))
+    storage.write("d/x", b"1")
+    storage.write("y", b"2")
+    monkeypatch.setattr(os, "link", refuse(errno.ENOTSUP))
+    lose_reply(monkeypatch, "rename", FileNotFoundError(errno.ENOENT, "No such file"))
+    storage.rename("d", "moved")
+    storage.rename("y", "moved/y")
+    assert names(storage, "moved") == {"moved/x", "moved/y"}
+    with pytest.raises(FileNotFoundError):
+        storage.rename("d", "again")
 
 
 @pytest.mark.parametrize("given", [[("secret", "hidden")], {"secret": b"hidden"}, {1: "hidden"}, "secret=hidden"])

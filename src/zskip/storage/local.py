@@ -125,7 +125,7 @@ class LocalStorage:
                 if overwrite:
                     os.replace(hidden, target)
                 else:
-                    _link(hidden, target)
+                    _publish(hidden, target)
             finally:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(hidden)
@@ -140,9 +140,7 @@ class LocalStorage:
         with _translating_errors("move", old):
             os.makedirs(os.path.dirname(new), exist_ok=True)
             if os.path.isdir(old):
-                if os.path.lexists(new):
-                    raise FileExistsError(errno.EEXIST, "there is something already", new)
-                os.rename(old, new)
+                _rename(old, new)
             else:
                 _move(old, new)
             _sync(os.path.dirname(new))
@@ -161,8 +159,26 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.E
 
 
 def _link(source: str, target: str) -> None:
+    """Give a file a second name; raises FileExistsError if that is taken by another file.
+
+    NFS sends a request again if the reply was lost, and then says that the name is taken.
+    """
     try:
         os.link(source, target)
+    except FileExistsError:
+        if not _is_one_file(source, target):
+            raise
+
+
+def _is_one_file(path: str, other: str) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return path != other and os.path.samestat(os.lstat(path), os.lstat(other))
+    return False
+
+
+def _publish(source: str, target: str) -> None:
+    try:
+        _link(source, target)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
@@ -173,17 +189,27 @@ def _link(source: str, target: str) -> None:
 
 def _move(source: str, target: str) -> None:
     try:
-        os.link(source, target)
+        _link(source, target)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        # Not reserved as in `_link`: after a crash, the empty file would pass for the moved one.
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, "there is something already", target) from error
-        os.rename(source, target)
+        # Not reserved as in `_publish`: after a crash, the empty file would pass for the moved one.
+        _rename(source, target)
     else:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(source)
+
+
+def _rename(source: str, target: str) -> None:
+    """Move a file or directory to a name that is free; a lost reply of NFS, after which it is gone, is no failure."""
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, "there is something already", target)
+    moved = os.stat(source)
+    try:
+        os.rename(source, target)
+    except FileNotFoundError:
+        if not (os.path.exists(target) and os.path.samestat(moved, os.stat(target))):
+            raise
 
 
 def _sync(directory: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import json
 import multiprocessing
 import os
@@ -480,7 +481,7 @@ def test_the_owner_of_a_commit_that_got_stuck_does_not_throw_it_away(table: Path
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b'{"format": 99}', "format 99"), (b"", "damaged"), (b'{"format": 1}', "damaged"), (b"[]", "damaged")],
+    [(b'{"format": 99}', "format 99"), (b"{", "damaged"), (b'{"format": 1}', "damaged"), (b"[]", "damaged")],
 )
 def test_a_log_that_is_not_understood_stops_all(table: Path, content: bytes, says: str) -> None:
     form = opened(table)
@@ -493,6 +494,113 @@ def test_a_log_that_is_not_understood_stops_all(table: Path, content: bytes, say
     with pytest.raises(IndexFormatError, match=says):
         form.replace(base, everything(base), added)
     assert visible(table) == before
+
+
+@pytest.mark.parametrize("size", [None, 3])
+@pytest.mark.parametrize("mode", ["replace", "append", "overwrite"])
+def test_a_staged_file_that_is_not_the_one_that_was_written_commits_nothing(
+    table: Path, mode: str, size: int | None
+) -> None:
+    form, before = opened(table), visible(table)
+    base, added, _ = stage_all(form, table, "new")
+    (table / added[-1].path).unlink()
+    if size is not None:
+        (table / added[-1].path).write_bytes(b"x" * size)
+    with pytest.raises(ConflictError, match=r"new-1\.parquet.*since it was written; nothing was committed"):
+        commit(form, mode, base, added)
+    assert log.versions(LocalStorage(str(table))) == ([], set())
+    assert visible(table) == before
+
+
+def commit(form: ParquetFormat, mode: str, base: Snapshot, added: list[StagedFile]) -> int | None:
+    if mode == "replace":
+        return form.replace(base, everything(base), added)
+    return form.append(base, added) if mode == "append" else form.overwrite(base, added)
+
+
+@pytest.mark.parametrize("error", [FileExistsError("there is something already"), StorageError("no answer")])
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_commit_whose_reply_is_lost_is_known_by_its_entry(
+    table: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, committed: bool
+) -> None:
+    form, write_file, failures = opened(table), LocalStorage.write, [error]
+    base, added, _ = stage_all(form, table, "new")
+
+    def fail_once(storage: LocalStorage, path: str, data: bytes, **options: Any) -> None:
+        fails = path == LOG and failures
+        if committed or not fails:
+            write_file(storage, path, data, **options)
+        if fails:
+            raise failures.pop()
+
+    monkeypatch.setattr(LocalStorage, "write", fail_once)
+    if isinstance(error, StorageError) and not committed:
+        with pytest.raises(StorageError, match="no answer"):
+            form.append(base, added)
+    else:
+        assert form.append(base, added) == 1
+    is_there = committed or isinstance(error, FileExistsError)
+    assert ids(visible(table)) == sorted([*range(40), *(range(40) if is_there else ())])
+
+
+def refuse_links(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOTSUP, "Operation not supported")
+
+
+def test_an_entry_that_is_empty_is_no_commit(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without hard links a writer takes the name first; it may be writing, or have crashed."""
+    monkeypatch.setattr(os, "link", refuse_links)
+    form, before = opened(table), visible(table)
+    base, added, _ = stage_all(form, table, "new")
+    replace = os.replace
+
+    def crash(source: str, target: str) -> None:
+        if target.endswith(LOG):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", crash)
+    with pytest.raises(KeyboardInterrupt):
+        form.append(base, added)
+    monkeypatch.setattr(os, "replace", replace)
+    assert (table / LOG).stat().st_size == 0
+    assert visible(table) == before
+    assert opened(table).snapshot().version == 0
+    with pytest.raises(ConflictError, match="constantly"):
+        form.append(base, added)  # its writer may be about to go on
+    os.utime(table / LOG, (time.time() - 3600,) * 2)
+    assert form.append(base, added) == 2
+    assert opened(table).snapshot().version == 2
+    base, added, _ = stage_all(form, table, "newer")
+    assert form.replace(base, everything(base), added) == 3
+    assert ids(visible(table)) == sorted([*range(40), *range(40)])
+
+
+def test_of_two_that_go_on_after_a_crash_both_commit(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", refuse_links)
+    LocalStorage(str(table)).write(LOG, b"")
+    os.utime(table / LOG, (time.time() - 3600,) * 2)
+    base = opened(table).snapshot()
+    staged = [stage_all(opened(table), table, name)[1] for name in ("one", "two")]
+    barrier, versions = threading.Barrier(2), []
+
+    def append(added: list[StagedFile]) -> None:
+        form = opened(table)
+        barrier.wait()
+        while True:
+            try:
+                versions.append(form.append(base, added))
+                return
+            except ConflictError:
+                time.sleep(0.01)
+
+    threads = [threading.Thread(target=append, args=(added,)) for added in staged]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(versions) == [2, 3]
+    assert ids(visible(table)) == sorted([*range(40)] * 3)
 
 
 @pytest.mark.parametrize(

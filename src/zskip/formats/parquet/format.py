@@ -252,7 +252,7 @@ class ParquetFormat:
                 raise StorageError(
                     f'cannot finish an earlier rewrite of "{self._storage.root}"; see who may write there'
                 )
-            version = max(versions[0], default=0) + 1
+            version = log.next_version(self._storage, versions[0])
             removed = self._list_removed() if old is None else tuple(old)
             self._check_unchanged(() if old is None else removed)
             if not old:
@@ -265,9 +265,8 @@ class ParquetFormat:
                     return None
                 batches[batch.application] = batch.version
             entry = log.Entry(version=version, added=new, removed=removed, info=info, batches=batches)
-            try:
-                log.publish(self._storage, entry)
-            except FileExistsError:
+            staging.check_staged(self._storage, added)
+            if not log.publish(self._storage, entry):
                 continue
             log.finish(self._storage, entry)
             return version
@@ -279,8 +278,8 @@ class ParquetFormat:
     def _check_not_overwritten(self, since: int, versions: Sequence[int]) -> None:
         """Raise ConflictError if the table has other rows, and maybe other columns, than in an earlier version."""
         newer = [version for version in versions if version > since]
-        if newer and newer[0] > since + 1:
-            # Only the oldest entries are swept: what they did is unknown.
+        if len(newer) >= log.KEEP and newer[0] > since + 1:
+            # The oldest entries are swept, and so may be some of these: what they did is unknown.
             raise self._overwritten_error()
         if any(log.read_entry(self._storage, version).info.get(_OVERWRITES) for version in newer):
             raise self._overwritten_error()

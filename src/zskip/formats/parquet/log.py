@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,6 +25,8 @@ LOG = f"{HOME}/log"
 TRASH = f"{HOME}/trash"
 FORMAT = 1
 _STAGED = re.compile(rf"{STAGING}/[^/.][^/]*/[^/.][^/]*")
+_RESERVED_MS = 10 * 60 * 1000
+"""The age from which an empty entry counts as one whose writer has crashed; between its two steps is less than 1 s."""
 REPLACED = ".replaced"
 """The ending of a replaced file in the trash."""
 KEEP = 20
@@ -76,15 +79,32 @@ class Entry:
 
 
 def versions(storage: Storage) -> tuple[list[int], set[int]]:
-    """The versions that have an entry, ascending, and the finished ones."""
+    """The versions that have an entry, ascending, and the finished ones.
+
+    An empty entry is being written, where the disk has no hard links, or its writer has crashed: it is no commit.
+    """
     entries, done = [], set()
     for file in storage.list_dir(LOG):
         stem, _, ending = file.path.rpartition("/")[2].partition(".")
-        if stem.isdigit() and ending == "json":
+        if stem.isdigit() and ending == "json" and file.size:
             entries.append(int(stem))
         elif stem.isdigit() and ending == "done":
             done.add(int(stem))
     return sorted(entries), done
+
+
+def next_version(storage: Storage, entries: Sequence[int]) -> int:
+    """The version of the next entry; passes over empty ones, of which so old ones are never finished.
+
+    entries: the versions that have an entry.
+    """
+    version = max(entries, default=0) + 1
+    while storage.kind == "disk":
+        info = storage.stat(f"{LOG}/{version:020d}.json")
+        if info is None or info.size or time.time() * 1000 - info.mtime_ms < _RESERVED_MS:
+            break
+        version += 1
+    return version
 
 
 def read_entry(storage: Storage, version: int) -> Entry:
@@ -126,9 +146,23 @@ def _check_names(entry: Entry, version: int) -> None:
             raise ValueError(f"{new.staged!r} is not a staged file")
 
 
-def publish(storage: Storage, entry: Entry) -> None:
-    """Commit a rewrite; raises FileExistsError if another writer took the version first."""
-    storage.write(f"{entry.name}.json", entry.to_json())
+def publish(storage: Storage, entry: Entry) -> bool:
+    """Commit a rewrite; False if another writer took the version first.
+
+    A store may fail to answer, or say that the name is taken, although it has done what it was asked. The entry itself
+    tells whose it is, since it names its staging directory.
+    """
+    data = entry.to_json()
+    try:
+        storage.write(f"{entry.name}.json", data)
+    except (FileExistsError, StorageError) as error:
+        with contextlib.suppress(FileNotFoundError):
+            if storage.read(f"{entry.name}.json") == data:
+                return True
+        if isinstance(error, StorageError):
+            raise
+        return False
+    return True
 
 
 def finish(storage: Storage, entry: Entry) -> None:
