@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import threading
@@ -24,6 +25,7 @@ from zskip.index import Index, bind_without_index, refresh
 from zskip.index import index as store
 from zskip.index.resolve import Absent, readable_as, resolve
 from zskip.index.store import bound_segments, compact
+from zskip.index.store.cache import ByteLimit
 from zskip.index.store.leaves import Column, ColumnList
 from zskip.index.store.manifest import Manifest
 from zskip.index.store.segment import INDEX_DIR, Block, Segment
@@ -205,7 +207,7 @@ def test_the_version_that_brought_a_file_is_kept(storage, snap, tmp_path):
 
 @pytest.mark.parametrize(("limit", "kept"), [(1, 1), (10**6, 3)])
 def test_the_cache_is_bounded_by_bytes(limit, kept, storage, tmp_path, indexed, monkeypatch):
-    monkeypatch.setattr("zskip.index.bound_index.CACHE_BYTES", limit)
+    monkeypatch.setattr("zskip.index.bound_index.MEMORY", ByteLimit(limit))
     write(tmp_path, "0.parquet", 7)
     bound = indexed(storage, FIELDS)
     columns = [bound.column((name,)) for name in FIELDS]
@@ -214,6 +216,23 @@ def test_the_cache_is_bounded_by_bytes(limit, kept, storage, tmp_path, indexed, 
     assert sum(a is b for a, b in zip(columns, reversed(again), strict=True)) == kept
     assert len(storage.opened) == 3 - kept
     assert [stats.lower[0] for stats in again] == [3.5, b"k00007", 7]
+
+
+def test_all_indexes_of_a_process_share_one_limit(storage, tmp_path, indexed, monkeypatch):
+    write(tmp_path, "0.parquet", 7)
+    limit = ByteLimit(10**6)
+    monkeypatch.setattr("zskip.index.bound_index.MEMORY", limit)
+    first, second = indexed(storage, FIELDS), indexed(storage, FIELDS)
+    columns = [first.column((name,)) for name in FIELDS]
+    size = first._columns.bytes
+    limit.limit = size + 1
+    second.column((next(iter(FIELDS)),))
+    assert first._columns.bytes + second._columns.bytes <= size + 1
+    assert second._columns.entries, "the latest stays"
+    assert first.column((list(FIELDS)[-1],)) is columns[-1], "what was used last stays longest"
+    del second
+    gc.collect()
+    assert list(limit.caches) == [first._columns], "what an index has read goes with it"
 
 
 # Schemas

@@ -74,7 +74,7 @@ def name_of(path: Path) -> str:
 
 def read(spark: SparkSession, text: str) -> tuple[list[Any], list[ScanReport]]:
     """The rows of a statement, and what zskip's scans of it read."""
-    reports._scans.clear()
+    reports._scans = reports._Latest(reports._SCAN_BYTES)
     with warnings.catch_warnings():
         warnings.simplefilter("error", errors.ZskipWarning)
         rows = zskip.sql(spark, text).collect()

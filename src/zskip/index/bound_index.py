@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -15,6 +13,7 @@ from zskip.errors import IndexFormatError
 from zskip.index.expressions import expression_stats, term_stats
 from zskip.index.resolve import Absent, fold, readable_as, resolve, widening
 from zskip.index.store.bound_segments import BoundSegment, WarnOnce, as_slice, fold_names, map_segments, positions_of
+from zskip.index.store.cache import MEMORY, ByteCache
 from zskip.index.store.locks import KeyedLocks
 from zskip.index.store.segment import Entries, SegmentReader
 from zskip.index.store.sketches import BoundSketches
@@ -34,36 +33,10 @@ from zskip.records import (
 )
 from zskip.types import DataType, Form
 
-CACHE_BYTES = 256 << 20
-"""The size limit of the columns that a bound index keeps in memory."""
-
 _ENTRY_BYTES = 200
 _OBJECT_BYTES = 33
 _DTYPES: dict[Form, Any] = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: np.object_}
 _ZEROS: dict[Form, Any] = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}
-
-
-class _ColumnCache:
-    """The most recently used columns, up to a number of bytes; always keeps the latest one."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._used = 0
-        self._columns: OrderedDict[tuple[str, ...], tuple[ColumnStats | None, int]] = OrderedDict()
-
-    def __contains__(self, path: tuple[str, ...]) -> bool:
-        return path in self._columns
-
-    def get(self, path: tuple[str, ...]) -> ColumnStats | None:
-        self._columns.move_to_end(path)
-        return self._columns[path][0]
-
-    def put(self, path: tuple[str, ...], stats: ColumnStats | None) -> None:
-        size = _size(path, stats)
-        self._columns[path] = stats, size
-        self._used += size
-        while self._used > self._limit and len(self._columns) > 1:
-            self._used -= self._columns.popitem(last=False)[1][1]
 
 
 def _size(path: tuple[str, ...], stats: ColumnStats | None) -> int:
@@ -104,8 +77,7 @@ class BoundIndex:
         self._version = version
         self._size = size
         self.case_sensitive = case_sensitive
-        self._cache = _ColumnCache(CACHE_BYTES)
-        self._lock = threading.Lock()
+        self._columns: ByteCache[tuple[str, ...], tuple[ColumnStats | None]] = ByteCache(MEMORY)
         self._reading = KeyedLocks()
         names = snapshot.reading.names
         self._stored = {fold(path, case_sensitive): stored for path, stored in (names.paths or {}).items()}
@@ -202,13 +174,11 @@ class BoundIndex:
             return expression_stats(path[0], columns, self.column, self.sketches)
         path = fold(path, self.case_sensitive)
         with self._reading.of(path):
-            with self._lock:
-                if path in self._cache:
-                    return self._cache.get(path)
-            stats = self._column(path)
-            with self._lock:
-                self._cache.put(path, stats)
-            return stats
+            known = self._columns.get(path)
+            if known is None:
+                known = (self._column(path),)
+                self._columns.put(path, known, _size(path, known[0]))
+            return known[0]
 
     def expression(self, term: Term) -> ColumnStats | None:
         """The statistics of a term in each file; None if there are none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import socket
 import threading
 import warnings
@@ -13,13 +15,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 import zskip
+from zskip.formats import HOME, HudiFormat
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.bridge import callbacks
+from zskip.spark.scan import enable, logical
+from zskip.spark.scan.bridge import callbacks, janino
 from zskip.spark.scan.bridge.callbacks import Callback, java_callback, sign
 from zskip.spark.scan.bridge.janino import new_instance
-from zskip.spark.scan.rule import open_index
+from zskip.spark.scan.rule import notes, open_index
 from zskip.spark.scan.rule.bound_files import BoundFiles
 from zskip.spark.scan.rule.open_index import IndexOpener
+from zskip.table.read import verify
 
 TEXT = '["refused", "hello from another process"]'
 
@@ -182,9 +187,10 @@ def test_a_query_whose_thread_is_interrupted_says_so(spark: SparkSession) -> Non
             if not stops:
                 pass_on.invoke(None, arguments)
                 continue
-            with pytest.raises(Exception, match="InvocationTarget") as raised:
+            with pytest.raises(Exception, match=r"Interrupt|cancelled") as raised:
                 pass_on.invoke(None, arguments)
-            assert raised.value.java_exception.getTargetException().equals(error)
+            java = getattr(raised.value, "java_exception", None) or raised.value._origin  # type: ignore[attr-defined]
+            assert java.equals(error) or java.getCause().equals(error), "not what wraps it"
 
 
 def test_the_timer_of_key_queries_outlives_a_context_that_is_stopped(spark: SparkSession) -> None:
@@ -195,3 +201,18 @@ def test_the_timer_of_key_queries_outlives_a_context_that_is_stopped(spark: Spar
     arguments = jvm.array("java.lang.Object", [None, "tag"])  # Nothing can be canceled.
     cancel = make.newInstance(arguments)
     cancel.run()
+
+
+def test_java_and_python_use_the_same_words() -> None:
+    """Settings, homes, kinds of notes and questions, which are written down on both sides."""
+    java = janino.read_java()
+    constants = re.findall(r'final String (ENABLED|EXPLAINED|HOME|KIND|NOTE) =\s+"([^"]+)"', java)
+    values = {name: {value for other, value in constants if other == name} for name, _ in constants}
+    assert values["ENABLED"] == {enable.SETTING}
+    assert enable.SETTING in verify._PRIVATE
+    assert values["EXPLAINED"] == {logical._EXPLAINED}
+    assert values["HOME"] == {HOME, HudiFormat.home}
+    assert values["KIND"] | values["NOTE"] == {*notes.NEEDED, *notes.REFINE}
+    questions = set(re.findall(r'(?:ask|choose)\("(\w+)"', java)) | {"failed", "refused"}
+    source = inspect.getsource(IndexOpener.answer) + inspect.getsource(BoundFiles.answer)
+    assert not [question for question in questions - {"open"} if f'"{question}"' not in source]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+import gc
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import zskip
+from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.rule import reports
 from zskip.spark.scan.rule.bound_files import BoundFiles
+from zskip.spark.scan.rule.install import install
 from zskip.table.workload import recording
 
 
@@ -92,17 +95,103 @@ def test_what_spark_decides_is_asked_each_time(session: SparkSession, path: str,
         assert asked.count("prepare") == number
 
 
-def test_a_choice_that_python_will_forget_is_asked_for(session: SparkSession, path: str, asked: list[str]) -> None:
+def test_a_choice_that_python_will_forget_is_asked_for(
+    session: SparkSession, path: str, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its scan would be reported when Python is asked, maybe many choices later."""
+    monkeypatch.setattr(reports, "_choices", reports._Latest(reports._CHOICE_BYTES))
     read(session, path, "id < 150")
-    newest = next(reports._numbers)
-    reports._numbers = itertools.count(newest + 400)
-    read(session, path, "id < 1")
-    read(session, path, "id < 150")
-    assert asked == ["prepare"] * 2
-    reports._numbers = itertools.count(newest + 600)
-    read(session, path, "id < 2")
+    monkeypatch.setattr(reports._choices, "limit", 8 * choice_bytes())
+    for i in range(3):
+        read(session, path, f"id < {i}")
+    count = len(asked)
     assert read(session, path, "id < 150") == (150, 2)
-    assert asked == ["prepare"] * 4
+    assert len(asked) == count, "there is room"
+    for i in range(3, 12):
+        read(session, path, f"id < {i}")
+    count = len(asked)
+    assert read(session, path, "id < 150") == (150, 2)
+    assert len(asked) == count + 1
+
+
+def choice_bytes() -> int:
+    """About as many as the largest choice of these tests takes."""
+    return max(choice.nbytes for _, _, choice in reports._choices.all())
+
+
+def test_what_python_remembers_is_bounded_by_bytes(
+    session: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports._choices, "limit", 30_000)
+    monkeypatch.setattr(reports._scans, "limit", 10_000)
+    for i in range(12):
+        more = " OR ".join(f"id = {k}" for k in range(i * 15))
+        read(session, path, f"id < {i}" + (f" OR {more}" if more else ""))
+    for latest in (reports._choices, reports._scans):
+        assert 0 < sum(size for _, size in latest._things.values()) == latest._bytes
+        assert latest._bytes <= latest.limit or len(latest._things) == 1
+
+
+def test_reports_keep_no_index_alive(session: SparkSession, path: str) -> None:
+    frame = zskip.table(session, path).df().where("id < 150")
+    frame.collect()
+    reports.latest(session)
+    ((reporter, bound, _),) = reports._choices.all()[-1:]
+    assert reporter.table.endswith(path)
+    assert bound() is not None
+    del frame
+    collected(session, lambda: bound() is None)
+
+
+def test_opened_indexes_are_bounded_by_bytes_and_go_with_their_session(spark: SparkSession) -> None:
+    jvm, rule = Jvm.of(spark), install(spark)
+    loader, make = rule.getClass().getClassLoader(), jvm.find("java.lang.Object")
+    owner, opened = loader.loadClass("IndexedTables"), loader.loadClass("IndexedTables$Opened")
+    tables, constructor = field(rule, "tables"), opened.getDeclaredConstructors()[0]
+    indexes = field(tables, "indexes")
+    put = owner.getDeclaredMethod("put", jvm.array("java.lang.Class", [jvm.class_of("java.lang.Object"), opened]))
+    for private in (put, constructor):
+        private.setAccessible(True)
+
+    def add(key: str, session: JavaObject, columns: int = 1) -> None:
+        one = constructor.newInstance(jvm.array("java.lang.Object", ["stamp", None, session, columns]))
+        put.invoke(tables, jvm.array("java.lang.Object", [key, one]))
+
+    session = make()
+    add("of a session that ends", session)
+    add("of one that stays", spark._jsparkSession)
+    assert indexes.containsKey("of a session that ends")
+    del session
+
+    def is_dropped() -> bool:
+        add("another", spark._jsparkSession)
+        return not indexes.containsKey("of a session that ends")
+
+    collected(spark, is_dropped)
+    assert indexes.containsKey("of one that stays")
+    add("larger than all that may be kept", spark._jsparkSession, 1 << 30)
+    assert list(indexes.keySet()) == ["larger than all that may be kept"]
+    add("another", spark._jsparkSession)
+    assert list(indexes.keySet()) == ["another"]
+
+
+def field(owner: JavaObject, name: str) -> JavaObject:
+    """The value of a private field."""
+    declared = owner.getClass().getDeclaredField(name)
+    declared.setAccessible(True)
+    return declared.get(owner)
+
+
+def collected(spark: SparkSession, is_gone: Callable[[], bool]) -> None:
+    """Collect garbage on both sides, which hold each other's objects, until something is gone."""
+    jvm: Any = spark._jvm
+    for _ in range(50):
+        gc.collect()
+        jvm.java.lang.System.gc()
+        if is_gone():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it is still there")
 
 
 def test_top_rows_and_limits_ask_once(session: SparkSession, path: str, asked: list[str]) -> None:

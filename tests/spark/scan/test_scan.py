@@ -21,7 +21,7 @@ from zskip.spark.formats import open_reader
 from zskip.spark.scan.bridge.filters import Filters
 from zskip.spark.scan.relation import ORDINAL, Pruning, scan
 from zskip.spark.scan.rule import bound_files
-from zskip.spark.scan.rule.bound_files import OnScan
+from zskip.spark.scan.rule.reports import OnScan
 from zskip.spark.schema import read_schema
 from zskip.storage import LocalStorage
 

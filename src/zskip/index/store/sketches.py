@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from zskip.errors import IndexFormatError, StorageError, ZskipError
 from zskip.index.store.bound_segments import WarnOnce, match_live_files, path_array
+from zskip.index.store.cache import MEMORY, ByteCache
 from zskip.index.store.locks import KeyedLocks
 from zskip.index.store.segment import ENDING, INDEX_DIR
 from zskip.predicate import Columns, Opaque, Predicate, Term, columns_of, opaque, term_sql
@@ -222,7 +223,7 @@ class BoundSketches:
         self._snapshot = snapshot
         self._warn = warn or WarnOnce()
         self._reading = KeyedLocks()
-        self._cache: dict[int, StackedStates] = {}
+        self._cache: ByteCache[int, StackedStates] = ByteCache(MEMORY)
         self.sketches: list[tuple[SketchRecord, SketchOn]] = []
         for record in records:
             try:
@@ -254,10 +255,13 @@ class BoundSketches:
 
     def _states(self, number: int) -> StackedStates:
         with self._reading.of(number):
-            if number not in self._cache:
+            states = self._cache.get(number)
+            if states is None:
                 record, on = self.sketches[number]
-                self._cache[number] = read_states(on.sketch, self.blobs(record, on))
-            return self._cache[number]
+                blobs = self.blobs(record, on)
+                states = read_states(on.sketch, blobs)
+                self._cache.put(number, states, sum(len(blob) for blob in blobs if blob is not None))
+            return states
 
     def blobs(self, record: SketchRecord, on: SketchOn) -> list[bytes | None]:
         """The state of each file of the snapshot as bytes."""

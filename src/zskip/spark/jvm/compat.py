@@ -45,13 +45,17 @@ def check_session(spark: SparkSession) -> None:
 
 def version(spark: SparkSession) -> tuple[int, int]:
     """Major and minor version of the session's Spark."""
-    return Jvm.of(spark).once("version", lambda: _read_version(spark))
+    return _version(Jvm.of(spark))
 
 
-def _read_version(spark: SparkSession) -> tuple[int, int]:
-    match = re.match(r"(\d+)\.(\d+)", spark.version)
+def _version(jvm: Jvm) -> tuple[int, int]:
+    return jvm.once("version", lambda: _read_version(str(jvm.module("org.apache.spark.package").SPARK_VERSION())))
+
+
+def _read_version(text: str) -> tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", text)
     if match is None:
-        raise UnsupportedError(f"cannot read the Spark version {spark.version!r}")
+        raise UnsupportedError(f"cannot read the Spark version {text!r}")
     return int(match[1]), int(match[2])
 
 
@@ -67,9 +71,9 @@ def iceberg_runtime(spark: SparkSession) -> str:
     return f"org.apache.iceberg:iceberg-spark-runtime-{major}.{minor}_{scala}:1.11.0"
 
 
-def set_active(spark: SparkSession) -> None:
+def set_active(jvm: Jvm, session: JavaObject) -> None:
     """Make a session the active one of the calling thread's counterpart in the JVM, which reads settings from it."""
-    _session_method(spark, "setActiveSession")(spark._jsparkSession)
+    _session_method(jvm, "setActiveSession")(session)
 
 
 @contextmanager
@@ -77,16 +81,17 @@ def active_session(spark: SparkSession) -> Iterator[None]:
     """Make a session the active one within a block, for the JVM; afterward Python's is the one it was, too."""
     from pyspark.sql import SparkSession
 
-    before, in_python = _session_method(spark, "getActiveSession")(), SparkSession._activeSession
-    set_active(spark)
+    jvm, in_python = Jvm.of(spark), SparkSession._activeSession
+    before = _session_method(jvm, "getActiveSession")()
+    set_active(jvm, spark._jsparkSession)
     try:
         yield
     finally:
         SparkSession._activeSession = in_python
         if before.isDefined():
-            _session_method(spark, "setActiveSession")(before.get())
+            set_active(jvm, before.get())
         else:
-            _session_method(spark, "clearActiveSession")()
+            _session_method(jvm, "clearActiveSession")()
 
 
 def frame_of_rows(session: SparkSession, rows: Sequence[Any], schema: str) -> DataFrame:
@@ -95,10 +100,10 @@ def frame_of_rows(session: SparkSession, rows: Sequence[Any], schema: str) -> Da
         return session.createDataFrame(rows, schema)
 
 
-def _session_method(spark: SparkSession, method: str) -> Any:
+def _session_method(jvm: Jvm, method: str) -> Any:
     """A static method of the JVM's session class."""
-    package = "org.apache.spark.sql" if version(spark) < (4, 0) else "org.apache.spark.sql.classic"
-    return Jvm.of(spark).call(f"{package}.SparkSession", method)
+    package = "org.apache.spark.sql" if _version(jvm) < (4, 0) else "org.apache.spark.sql.classic"
+    return jvm.call(f"{package}.SparkSession", method)
 
 
 def parse_partitions(spark: SparkSession, utils: Any, paths: Any, base_paths: Any, none: Any) -> Any:

@@ -18,8 +18,9 @@ from zskip.spark.jvm.statuses import qualify_root
 from zskip.spark.scan.bridge.callbacks import java_callback
 from zskip.spark.scan.bridge.janino import invoke, new_instance
 from zskip.spark.scan.logical import PLAN
-from zskip.spark.scan.rule.bound_files import BoundFiles, OnFilters, OnScan
+from zskip.spark.scan.rule.bound_files import BoundFiles
 from zskip.spark.scan.rule.install import install
+from zskip.spark.scan.rule.reports import OnFilters, OnScan
 from zskip.spark.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ def _pinned(spark: SparkSession, jvm: Jvm, schema: TableSchema) -> JavaObject:
 def _bound(spark: SparkSession, jvm: Jvm, files: JavaObject, pruning: Pruning) -> JavaObject:
     """The same files with an index bound to them."""
     install(spark)
-    python, rows = java_callback(jvm, _bound_files(spark, pruning).answer), jvm.longs(pruning.index.rows)
-    return new_instance(jvm, "zskip", files, python, rows, pruning.is_watched)
+    python = java_callback(jvm, _bound_files(spark, pruning).answer, spark._jsparkSession)
+    return new_instance(jvm, "zskip", files, python, jvm.longs(pruning.index.rows), pruning.is_watched)
 
 
 def _bound_files(spark: SparkSession, pruning: Pruning) -> BoundFiles:
@@ -119,7 +120,7 @@ def prune_listing(spark: SparkSession, frame: DataFrame, pruning: Pruning) -> Da
     root = qualify_root(pruning.index.snapshot.root)
     plan = frame._jdf.queryExecution().analyzed()
     rule, types = install(spark), (PLAN, "java.lang.String", "java.util.List", "boolean")
-    return frame_of(spark, invoke(jvm, rule, "bind", types, plan, root, files.to_java(), pruning.is_watched))
+    return frame_of(spark, invoke(jvm, rule, "bind", types, plan, root, files.to_java(spark), pruning.is_watched))
 
 
 def partition_columns(frame: DataFrame) -> frozenset[str]:

@@ -47,7 +47,7 @@ def _is_scanned(table: QueryTable, tables: Mapping[str, QueryTable], scans: Sequ
 
 def _steps(scan: ExplainedScan, table: QueryTable | None) -> Iterator[Step]:
     """The table, its partitions, then each conjunct and each note of the query, and what is read in the end."""
-    bound, choice, report = scan.reporter, scan.choice, scan.report
+    bound, choice, report = scan.chooser, scan.choice, scan.report
     assert isinstance(bound, BoundFiles)
     index, listing = bound.index, choice.listing
     label = report.table if table is None else table.label

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from zskip.spark.scan.relation import Pruning
-    from zskip.spark.scan.rule.bound_files import OnFilters
+    from zskip.spark.scan.rule.reports import OnFilters
 
 _log = logging.getLogger("zskip.scan")
 

@@ -118,7 +118,7 @@ class SessionCatalog:
 
     def _begin(self, definition: TableDefinition) -> JavaObject:
         """An `org.apache.iceberg.Transaction` that creates the table."""
-        compat.set_active(self._spark)
+        compat.set_active(self._jvm, self._spark._jsparkSession)
         jvm = self._jvm
         struct = jvm.call("org.apache.spark.sql.types.DataType", "fromJson")(definition.schema_json)
         schema = jvm.call(f"{ICEBERG}.spark.SparkSchemaUtil", "convert")(struct)
@@ -149,7 +149,7 @@ class SessionCatalog:
 
     def _load_now(self) -> JavaObject:
         # Runs in a thread of its own: Spark looks catalogs up in the settings of the thread's active session.
-        compat.set_active(self._spark)
+        compat.set_active(self._jvm, self._spark._jsparkSession)
         # Not by Spark's lookup, which takes t.branch_x for a branch of t, and gives the table with its main.
         tables, identifier = self._locate()
         table = tables.loadTable(identifier)

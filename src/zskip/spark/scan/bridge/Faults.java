@@ -8,6 +8,7 @@ import org.apache.spark.unsafe.Platform;
 /** Faults in a plan or a scan, which then stays as Spark has it; the user gets one warning for each. */
 public final class Faults {
   private static final Set TOLD = ConcurrentHashMap.newKeySet();
+  private static final int MOST = 1000;
   /** Who warns; null until there is a rule. */
   static volatile Python python;
 
@@ -22,7 +23,7 @@ public final class Faults {
   /** An error of the user, in whole sentences. */
   static void refuse(String text) { tell(text, "refused", new Object[] {text}); }
 
-  /** Throws the interrupt or the cancellation of the query by its user, if a fault comes from one: the query must end. */
+  /** Throws the interrupt, or the cancellation by the user, that a fault comes from, if any: the query must end. */
   public static void passOn(Throwable fault) {
     for (Throwable one = fault; one != null; one = one.getCause()) {
       boolean isInterrupt = one instanceof InterruptedException
@@ -35,6 +36,7 @@ public final class Faults {
   }
 
   private static void tell(String once, String question, Object[] arguments) {
+    if (TOLD.size() >= MOST) TOLD.clear();
     if (python == null || !TOLD.add(once)) return;
     try {
       python.ask(question, arguments);

@@ -87,13 +87,16 @@ def _argument(value: Any, filters: Iterator[str], originals: Callable[[], JavaOb
         return originals()[number]
     from zskip.spark.scan.bridge.filters import Filters
 
-    return Filters(described=next(filters), expressions=lambda: originals()[number])
+    return Filters(described=next(filters), expressions=lambda: originals()[number], session=lambda: originals()[-1])
 
 
-def java_callback(jvm: Jvm, answer: Callable[..., JavaObject]) -> JavaObject:
-    """A function as a `Python` in the JVM, which alone can call it."""
+def java_callback(jvm: Jvm, answer: Callable[..., JavaObject], session: JavaObject | None = None) -> JavaObject:
+    """A function as a `Python` in the JVM, which alone can call it.
+
+    session: the JVM's session of the tables that it is asked about, which neither side keeps alive.
+    """
     secret = secrets.token_hex(32)
-    return new_instance(jvm, "Python", Callback(answer, secret), _threads(jvm), secret)
+    return new_instance(jvm, "Python", Callback(answer, secret), _threads(jvm), secret, session)
 
 
 def _threads(jvm: Jvm) -> JavaObject:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from zskip.index.store.cache import ByteCache, ByteLimit
 from zskip.predicate import Attributes, Predicate, Unknown, conjunction, from_catalyst
 from zskip.predicate.sql.catalyst import text_of
 from zskip.records import Field
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.janino import OBJECT, invoke, singleton
 
-_MOST = 256
-_LONGEST = 100_000
-"""Characters of the filters of a scan whose predicate is kept."""
+_MEMORY = ByteLimit(64 << 20)
+_BYTES_PER_CHAR = 50
+"""A predicate takes about so many times the characters of its filters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +27,8 @@ class Filters:
     """As JSON."""
     expressions: Callable[[], JavaObject] | None = field(default=None, compare=False)
     """Gives them as a Scala Seq of Catalyst expressions."""
+    session: Callable[[], JavaObject] | None = field(default=None, compare=False)
+    """Gives the JVM's session of the table."""
 
     def __len__(self) -> int:
         return len(self._read()["trees"])
@@ -57,20 +59,25 @@ class Filters:
 
         The latest are kept, so that a query that comes again is not read again.
         """
-        bind = _bind if len(self.described) <= _LONGEST else _bind.__wrapped__
-        return bind(self.described, tuple(fields), case_sensitive)
+        key = self.described, tuple(fields), case_sensitive
+        predicate = _predicates.get(key)
+        if predicate is None:
+            predicate = _bind(*key)
+            _predicates.put(key, predicate, _BYTES_PER_CHAR * len(self.described))
+        return predicate
 
     def _read(self) -> dict[str, Any]:
-        return (_read if len(self.described) <= _LONGEST else _read.__wrapped__)(self.described)
+        filters = _filters.get(self.described)
+        if filters is None:
+            filters = json.loads(self.described)
+            _filters.put(self.described, filters, _BYTES_PER_CHAR * len(self.described))
+        return filters
 
 
-@functools.lru_cache(maxsize=_MOST)
-def _read(described: str) -> dict[str, Any]:
-    filters: dict[str, Any] = json.loads(described)
-    return filters
+_filters: ByteCache[str, dict[str, Any]] = ByteCache(_MEMORY)
+_predicates: ByteCache[tuple[str, tuple[Field, ...], bool], Predicate] = ByteCache(_MEMORY)
 
 
-@functools.lru_cache(maxsize=_MOST)
 def _bind(described: str, fields: tuple[Field, ...], case_sensitive: bool) -> Predicate:
     filters = Filters(described=described)._read()
     attributes = Attributes(fields, filters["columns"], case_sensitive=case_sensitive)

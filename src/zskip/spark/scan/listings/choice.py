@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from zskip.records import Bools, LeafReport
 from zskip.spark.scan.bridge.filters import Filters
 from zskip.spark.scan.listings.listing import Listing
+
+_OBJECT_BYTES = 1_000
+_LEAF_BYTES = 300
+
+
+def texts_size(leaves: Iterable[LeafReport]) -> int:
+    """About how many bytes of memory reports of leaves take."""
+    return sum(_LEAF_BYTES + len(leaf.sql) + len(leaf.reason) for leaf in leaves)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -34,6 +43,17 @@ class Choice:
     def leaves(self) -> tuple[LeafReport, ...]:
         """What each part of the query skipped."""
         return (*self.filter_leaves, *(leaf for leaf, _ in self.steps))
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory it takes."""
+        deleted = () if self.listing.deleted is None else (self.listing.deleted,)
+        masks: dict[int, int] = {
+            id(mask): mask.nbytes for mask in (self.listing.present, *deleted, self.kept, self.full)
+        }
+        masks |= {id(kept): kept.nbytes for _, kept in self.steps}
+        texts = [filters.described for filters in (self.partition_filters, self.data_filters)]
+        return _OBJECT_BYTES + sum(masks.values()) + sum(map(len, texts)) + texts_size(self.leaves)
 
     def narrow(self, kept: Bools, leaf: LeafReport) -> Choice:
         """Keep only some of the files.

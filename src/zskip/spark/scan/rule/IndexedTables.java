@@ -1,12 +1,15 @@
 import java.io.File;
+import java.lang.ref.WeakReference;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
@@ -30,7 +33,10 @@ final class IndexedTables {
   private static final String BY_ID = "spark.sql.parquet.fieldId.read.enabled";
   private static final String PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat";
   private static final String HOME = "_zskip";
-  private static final int LIMIT = 256;
+  /** About how many bytes of both JVM and Python the opened indexes may take, without the columns that were read. */
+  private static final long MOST_BYTES = 256L << 20;
+  private static final long BYTES_OF_FILE = 500;
+  private static final long BYTES_OF_COLUMN = 200;
   private static final long SECONDS = 10;
   /** Options that change neither the values in files nor the columns. */
   private static final Set HARMLESS = new HashSet(Arrays.asList(new Object[] {
@@ -39,9 +45,10 @@ final class IndexedTables {
     "ignoremissingfiles", "comment", "owner"}));
 
   private final Python python;
-  private final Map indexes = Collections.synchronizedMap(new LinkedHashMap(16, 0.75f, true));
-  /** Indexes of relations that carry their names in the option `ENABLED`. */
-  private final Map named = Collections.synchronizedMap(new LinkedHashMap(16, 0.75f, true));
+  /** The opened indexes that were used last, as `Opened`, by what they depend on. */
+  private final Map indexes = new LinkedHashMap(16, 0.75f, true);
+  /** Indexes of relations that carry their names in the option `ENABLED`, while a plan holds the name. */
+  private final Map named = Collections.synchronizedMap(new WeakHashMap());
   /** The latest stamps of directories on slow file systems, and their times. */
   private final Map stamps = new ConcurrentHashMap();
 
@@ -138,12 +145,12 @@ final class IndexedTables {
     boolean isDelta = Delta.isFormat(relation.fileFormat());
     String[] mapping = isDelta ? Delta.mapping(relation.location()) : new String[2];
     List mapped = Arrays.asList(mapping);
-    Object[] parts = {root, sensitive, partitions, relation.dataSchema(), mapped, relation.sparkSession()};
-    Object key = Arrays.asList(parts);
-    Object[] known = (Object[]) indexes.get(key);
-    if (known != null && stamp != null && known[0].equals(stamp)) return (BoundIndex) known[1];
+    Object session = relation.sparkSession();
+    Object key = key(root, sensitive, Arrays.asList(new Object[] {partitions, relation.dataSchema(), mapped}), session);
+    Opened known = opened(key, stamp, session);
+    if (known != null) return known.index;
     BoundIndex index = open(root, relation, sensitive, mapping);
-    if (stamp != null) put(indexes, key, new Object[] {stamp, index});
+    put(key, new Opened(stamp, index, session, relation.dataSchema().size()));
     return index;
   }
 
@@ -157,9 +164,9 @@ final class IndexedTables {
     if (stamp == null) return null;
     Boolean sensitive = Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis());
     Object session = org.apache.spark.sql.SparkSession.active();
-    Object key = Arrays.asList(new Object[] {root, sensitive, scan.columns(), session});
-    Object[] known = (Object[]) indexes.get(key);
-    if (known != null && known[0].equals(stamp)) return (BoundIndex) known[1];
+    Object key = key(root, sensitive, scan.columns(), session);
+    Opened known = opened(key, stamp, session);
+    if (known != null) return known.index;
     StructType columns = new StructType();
     List attributes = JavaConverters.seqAsJavaList(output);
     for (int i = 0; i < attributes.size(); i++) {
@@ -168,15 +175,50 @@ final class IndexedTables {
     }
     Object[] arguments = {root.toString(), columns.json(), scan.columnsJson(), sensitive, session};
     BoundIndex index = bound(root, (List) python.ask("open_by_id", arguments));
-    put(indexes, key, new Object[] {stamp, index});
+    put(key, new Opened(stamp, index, session, output.size()));
     return index;
   }
 
-  /** Keeps the latest. */
-  private static void put(Map map, Object key, Object value) {
-    synchronized (map) {
-      map.put(key, value);
-      if (map.size() > LIMIT) map.remove(map.keySet().iterator().next());
+  private static Object key(Path root, Boolean sensitive, Object columns, Object session) {
+    return Arrays.asList(new Object[] {root, sensitive, columns, Integer.valueOf(System.identityHashCode(session))});
+  }
+
+  /** An index as it was opened in a session; null where it has another version now. */
+  private Opened opened(Object key, Object stamp, Object session) {
+    synchronized (indexes) {
+      Opened known = (Opened) indexes.get(key);
+      return known != null && known.stamp.equals(stamp) && known.session.get() == session ? known : null;
+    }
+  }
+
+  /** Keeps an index, and drops those of sessions that are gone and those that were not used for the longest time. */
+  void put(Object key, Opened opened) {
+    if (opened.stamp == null) return;
+    synchronized (indexes) {
+      indexes.put(key, opened);
+      long bytes = 0;
+      for (Iterator all = indexes.values().iterator(); all.hasNext();) bytes += ((Opened) all.next()).bytes;
+      for (Iterator all = indexes.values().iterator(); all.hasNext();) {
+        Opened one = (Opened) all.next();
+        if (one == opened || bytes <= MOST_BYTES && one.session.get() != null) continue;
+        bytes -= one.bytes;
+        all.remove();
+      }
+    }
+  }
+
+  /** An opened index, null where there is none that can be used. */
+  private static final class Opened {
+    final Object stamp;
+    final BoundIndex index;
+    final WeakReference session;
+    final long bytes;
+
+    Opened(Object stamp, BoundIndex index, Object session, int columns) {
+      this.stamp = stamp;
+      this.index = index;
+      this.session = new WeakReference(session);
+      this.bytes = columns * BYTES_OF_COLUMN + (index == null ? 0 : index.files() * BYTES_OF_FILE);
     }
   }
 
@@ -200,14 +242,14 @@ final class IndexedTables {
     String name = "index " + System.identityHashCode(bound) + " " + System.nanoTime();
     LogicalPlan leaf = (LogicalPlan) Columns.list(plan.collectLeaves()).get(0);
     if (leaf instanceof DataSourceV2Relation) {
-      put(named, name, bound);
+      named.put(name, bound);
       return FilteredRelation.Swap.in(plan, leaf, ScanRelations.marked((DataSourceV2Relation) leaf, name));
     }
     LogicalRelation node = (LogicalRelation) leaf;
     HadoopFsRelation relation = (HadoopFsRelation) node.relation();
     LogicalRelation other;
     if (Delta.isFormat(relation.fileFormat())) {
-      put(named, name, bound);
+      named.put(name, bound);
       other = QueryMark.marked(node, relation, name);
     } else {
       other = Relations.over(node, new zskip(relation.location(), bound, null));

@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
   /** What each step does. */
   private static final String[] TASKS = {
-    "use the indexes of tables", "use the indexes of Iceberg's tables", "count by an index", "skip files of a top-k query",
-    "skip files of a LIMIT", "find joins that skip files"};
+    "use the indexes of tables", "use the indexes of Iceberg's tables", "count by an index",
+    "skip files of a top-k query", "skip files of a LIMIT", "find joins that skip files"};
 
   final IndexedTables tables;
 

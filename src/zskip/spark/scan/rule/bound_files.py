@@ -33,22 +33,17 @@ from zskip.spark.scan.bridge.expressions import find_stats
 from zskip.spark.scan.bridge.filters import Filters
 from zskip.spark.scan.counts.counts import count
 from zskip.spark.scan.filters.constants import ask_spark, prune_filters
-from zskip.spark.scan.joins.keys import why_not
 from zskip.spark.scan.listings.choice import Choice
 from zskip.spark.scan.listings.listing import Listing
 from zskip.spark.scan.listings.masks import pack_mask
 from zskip.spark.scan.rule.notes import NEEDED, REFINE, Refine
-from zskip.spark.scan.rule.reports import collect_scans, look_up, remember
+from zskip.spark.scan.rule.reports import OnFilters, OnScan, Reporter, collect_scans, look_up, remember
 from zskip.units import show_size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger("zskip.scan")
-
-OnScan = Callable[[ScanReport], None]
-OnFilters = Callable[[Sequence[Filters], ScanReport], None]
-"""Takes a scan together with its filters."""
 
 
 class BoundFiles:
@@ -69,19 +64,17 @@ class BoundFiles:
     ) -> None:
         """partition_fields: columns that the relation takes from directories."""
         self.index = index
-        self._spark = spark
+        self.reporter = Reporter(table=index.snapshot.root, on_scan=on_scan, on_filters=on_filters)
         self._jvm = Jvm.of(spark)
         self._case_sensitive = case_sensitive
         self._partition_fields = tuple(partition_fields)
-        self._on_scan = on_scan
-        self._on_filters = on_filters
         self._name = uuid.uuid4().hex
 
-    def to_java(self) -> JavaObject:
+    def to_java(self, spark: SparkSession) -> JavaObject:
         """What `BoundIndex.java` knows of the files, and how it asks about them."""
         jvm, snapshot = self._jvm, self.index.snapshot
         arrays = map(jvm.longs, (snapshot.sizes, snapshot.mtimes_ms, self.index.rows))
-        return jvm.list_of(java_callback(jvm, self.answer), jvm.strings(snapshot.paths), *arrays)
+        return jvm.list_of(java_callback(jvm, self.answer, spark._jsparkSession), jvm.strings(snapshot.paths), *arrays)
 
     def answer(self, question: str, listing: str | None, *arguments: Any) -> JavaObject:
         """Answer a question of `zskip.java`; None where the answer is not known.
@@ -144,8 +137,8 @@ class BoundFiles:
     def _describe(self, choice: Choice, kept: str, **more: str | float) -> str:
         """A choice for `Choices.java`, as JSON."""
         partition_filters, data_filters = choice.partition_filters.alone, choice.data_filters.alone
-        ticket = remember(self, replace(choice, partition_filters=partition_filters, data_filters=data_filters))
-        return json.dumps({"ticket": ticket, "kept": kept, "is_repeatable": choice.is_repeatable, **more})
+        tickets = remember(self, replace(choice, partition_filters=partition_filters, data_filters=data_filters))
+        return json.dumps({**tickets, "kept": kept, "is_repeatable": choice.is_repeatable, **more})
 
     def count(self, listing: Listing, partition_filters: Filters, data_filters: Filters, *question: Any) -> str | None:
         """Count files by the index, so that they are not read; None if there are none."""
@@ -190,7 +183,8 @@ class BoundFiles:
             nonlocal is_repeatable
             is_repeatable = False
             assert filters.expressions is not None
-            set_active(self._spark)  # Functions read settings from it.
+            assert filters.session is not None
+            set_active(self._jvm, filters.session())  # Functions read settings from it.
             return ask_spark(self._jvm, filters.expressions)(rows)
 
         try:
@@ -221,52 +215,17 @@ class BoundFiles:
         fields = (*self.index.snapshot.fields, *self._partition_fields)
         return filters.predicate(fields, case_sensitive=self._case_sensitive)
 
-    def report(self, choice: Choice, scan: Mapping[str, Any] | None = None) -> ScanReport:
-        """What a scan of a choice read, or would read.
-
-        scan: as `ScanLog.java` describes it.
-        """
+    def report(self, choice: Choice) -> ScanReport:
+        """What a scan of a choice would read."""
         listing, sizes = choice.listing, self.index.snapshot.sizes
-        if scan is None:
-            scan = {"total": listing.total, "total_bytes": listing.total_bytes}
-            if listing.total is None or listing.total_bytes is None:
-                here = listing.present
-                scan = {"total": int(here.sum()) + listing.others}
-                scan["total_bytes"] = int(sizes[here].sum()) + listing.other_bytes
-            scan["files"] = int(choice.kept.sum()) + listing.others
-            scan["bytes"] = int(sizes[choice.kept].sum()) + listing.other_bytes
-        return ScanReport(
-            table=self.index.snapshot.root,
-            files=scan["files"],
-            files_total=scan["total"],
-            bytes=scan["bytes"],
-            bytes_total=scan["total_bytes"],
-            rows=scan.get("rows"),
-            rows_total=scan.get("total_rows"),
-            seconds=choice.seconds + scan.get("nanos", 0) / 1e9,
-            leaves=(*choice.leaves, *why_not(scan.get("joins", ()))),
-            for_keys=scan.get("for_keys", False),
-        )
-
-    def tell(self, choice: Choice, report: ScanReport) -> None:
-        """Log a scan, and pass its report on to the listeners."""
-        _log.info(
-            "%s: kept %d of %d files, %s of %s, in %.1f ms",
-            report.table,
-            report.files,
-            report.files_total,
-            show_size(report.bytes),
-            show_size(report.bytes_total),
-            1000 * report.seconds,
-        )
-        try:
-            if self._on_scan is not None:
-                self._on_scan(report)
-            if self._on_filters is not None:
-                filters = (choice.partition_filters, choice.data_filters)
-                self._on_filters([part for part in filters if part], report)
-        except Exception:
-            _log.exception("the callback for scan reports failed")
+        total, total_bytes = listing.total, listing.total_bytes
+        if total is None or total_bytes is None:
+            total = int(listing.present.sum()) + listing.others
+            total_bytes = int(sizes[listing.present].sum()) + listing.other_bytes
+        files = int(choice.kept.sum()) + listing.others
+        size = int(sizes[choice.kept].sum()) + listing.other_bytes
+        scan = {"files": files, "bytes": size, "total": total, "total_bytes": total_bytes}
+        return self.reporter.report(choice, scan)
 
 
 def _partition_leaves(listing: Listing, filters: Filters) -> tuple[LeafReport, ...]:

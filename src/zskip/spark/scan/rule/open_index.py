@@ -26,7 +26,8 @@ from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.jvm.versions import SessionVersions, compare_zones
 from zskip.spark.scan.bridge.filters import Filters
 from zskip.spark.scan.bridge.janino import compile_apart
-from zskip.spark.scan.rule.bound_files import BoundFiles, OnFilters
+from zskip.spark.scan.rule.bound_files import BoundFiles
+from zskip.spark.scan.rule.reports import OnFilters
 from zskip.storage import Storage
 from zskip.storage.redirected import RedirectedStorage
 
@@ -88,16 +89,16 @@ class IndexOpener:
     ) -> JavaObject:
         paths = None if mapped_schema is None else stored_paths(mapped_schema, str(mapping_mode).lower())
         names = ColumnNames(paths=paths)
-        files = open_index(
-            _session(session), root, data, partition, home=home, case_sensitive=case_sensitive, names=names
-        )
-        return None if files is None else files.to_java()
+        spark = _session(session)
+        files = open_index(spark, root, data, partition, home=home, case_sensitive=case_sensitive, names=names)
+        return None if files is None else files.to_java(spark)
 
     def _open_by_id(self, root: str, data: str, columns: str, case_sensitive: bool, session: JavaObject) -> JavaObject:
         ids = column_ids_from_json(columns)
         names = ColumnNames(ids=ids)
-        files = open_index(_session(session), root, data, None, case_sensitive=case_sensitive, names=names)
-        return None if files is None else files.to_java()
+        spark = _session(session)
+        files = open_index(spark, root, data, None, case_sensitive=case_sensitive, names=names)
+        return None if files is None else files.to_java(spark)
 
     def _compile_delta(self) -> JavaObject:
         try:
