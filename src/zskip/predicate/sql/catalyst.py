@@ -104,8 +104,15 @@ class _Reader:
         return Part(Unknown(shorten(text)) if predicate is None else predicate, 0)
 
     def term(self, node: Node) -> Term | None:
-        """Read a node as a term."""
-        return self._term(node[2] if node[0] == "true" else ("side", node[1]))
+        """Read a node as a term, which may be the array of a map's keys or values."""
+        if node[0] == "true":
+            return self._term(node[2])
+        term = self._term(("side", node[1]))
+        if term is not None:
+            return term
+        elements = parse_side(f"explode({node[1]})", self._attributes, timezone=self._timezone, of_elements=True)
+        array = elements.arguments[0] if isinstance(elements, Opaque) else None
+        return None if isinstance(array, str) else array
 
     def _compare(self, _: str, op: str, left: Node, right: Node) -> Predicate | None:
         return compare_sides(op, self._side(left), self._side(right), self._timezone)

@@ -79,10 +79,13 @@ def parse_term(sql: str, columns: Columns, *, timezone: str = "UTC") -> Term:
     return _Text(call_extractions(sql), columns, timezone, lenient=False).term()
 
 
-def parse_side(sql: str, columns: Columns, *, timezone: str) -> Term | Literal | None:
-    """Read one side of a comparison that Catalyst printed; None if it is not understood."""
+def parse_side(sql: str, columns: Columns, *, timezone: str, of_elements: bool = False) -> Term | Literal | None:
+    """Read one side of a comparison that Catalyst printed; None if it is not understood.
+
+    of_elements: whether it may be `explode(array)`.
+    """
     try:
-        return _Text(sql, columns, timezone, lenient=True).side()
+        return _Text(sql, columns, timezone, lenient=True).side(of_elements=of_elements)
     except (PredicateError, ValueError, ArithmeticError, RecursionError):
         return None
 
