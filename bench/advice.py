@@ -117,7 +117,7 @@ def pairs(spark: Any, source: Path, home: Path, table: Table, mixes: Mixes, opti
             change = after / np.maximum(before, 1e-9)
             right = [(w in slower) == (c > 1) for w, c in zip(tested, change.tolist(), strict=True) if abs(c - 1) > 0.2]
             signs += right
-            measure.log(f"{name}, {curve} by {', '.join(by)}, {files} files: {truth}, predicted {predicted}, {right}")
+            measure.log(f"{name}, {curve} by {', '.join(by)}, {files} files: {truth}, predicted {predicted}")
             shutil.rmtree(path)
     figures: dict[str, Any] = {"pairs": len(errors["kept"])}
     for what in errors:

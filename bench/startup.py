@@ -35,8 +35,6 @@ CALLS = {
     "help": ["-c", "from zskip.cli import main; main()", "--help"],
 }
 """`help` is what the installed command runs."""
-
-
 ENABLE = """
 import json, sys, time
 sys.path.insert(0, sys.argv[1])

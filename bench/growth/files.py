@@ -2,8 +2,7 @@
 
 python bench/growth/files.py --sizes 1000,10000,100000
 
-No Spark: a table is a made-up listing with an index of ten columns, as footers of such files would give it. Each size
-is measured in a process of its own.
+No Spark: a table is a made-up listing with an index, as footers of such files would give it.
 """
 
 from __future__ import annotations
@@ -54,6 +53,17 @@ RUNS = [
 COLUMNS, BY, CORES, KEPT = 10, ("column_0000", "column_0006"), 100, 10
 
 
+class Tail(io.BytesIO):
+    """A file of a size of which only the end is there."""
+
+    def __init__(self, content: bytes, size: int) -> None:
+        super().__init__(content)
+        self._missing = size - len(content)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return super().seek(offset if whence else offset - self._missing, whence) + self._missing
+
+
 class Listed(StorageWrapper):
     """A directory whose data files are a listing alone, all with one footer."""
 
@@ -65,7 +75,7 @@ class Listed(StorageWrapper):
         return list(self.files)
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
-        return self._base.open(path, size) if path.startswith("_") else io.BytesIO(self._content)
+        return self._base.open(path, size) if path.startswith("_") else Tail(self._content, size or len(self._content))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._base, name)
@@ -150,10 +160,10 @@ def rewrite(snapshot: Snapshot) -> dict[str, float]:
 
 
 def one_file() -> bytes:
-    """A small file of the table's columns."""
+    """The end of a file of the table's columns, as long as what is read at once."""
     stream = io.BytesIO()
     pq.write_table(random_rows(np.random.default_rng(1), COLUMNS, 2), stream)
-    return stream.getvalue()
+    return bytes(1 << 17) + stream.getvalue()
 
 
 def cpu(name: str, work: Callable[[], Any]) -> dict[str, float]:

@@ -136,11 +136,6 @@ class Grown:
         values = self._random.integers(0, 10_000_000, (3, count))
         return pa.table({name: np.sort(values[i]) if i == 0 else values[i] for i, name in enumerate("abc")})
 
-    def home(self) -> list[Path]:
-        """The files in the place that is zskip's own."""
-        handle = self.open()._handle
-        return [path for path in (local(handle) / handle.format.home).rglob("*") if path.is_file()]
-
 
 @contextmanager
 def timed(values: list[float]) -> Iterator[None]:
@@ -179,7 +174,8 @@ def figures_of(table: Grown) -> dict[str, Any]:
     figures = {"append_s": sum(steps.values()), **steps}
     figures["maintain_plan_s"] = cost(lambda: table.open().maintain(by=BY, dry_run=True, target_file_size="1 MB"))
     figures["maintain_commit_s"] = cost(lambda: table.replace("maintain"), 1)
-    home = table.home()
+    handle = table.open()._handle
+    home = [path for path in (local(handle) / handle.format.home).rglob("*") if path.is_file()]
     return {
         **figures,
         "open_s": cost(lambda: table.open().info()),

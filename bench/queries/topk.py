@@ -60,7 +60,7 @@ def main() -> None:
 
 def cluster(spark: Any, scale: float, by: list[str], curve: str, files: int) -> zskip.Table:
     """Cluster lineitem into a new table."""
-    path = Path(data.HOME) / "out" / "topk"
+    path = data.HOME / "out" / "topk"
     shutil.rmtree(path, ignore_errors=True)
     zskip.table(spark, str(data.lineitem(scale))).optimize(by, curve=curve, files=files, into=str(path))
     return zskip.table(spark, str(path))

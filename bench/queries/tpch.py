@@ -44,7 +44,7 @@ def main() -> None:
     plain = generated(options.scale)
     clustered = {name: cluster(spark, plain / name, *how) for name, how in CLUSTERED.items()}
     figures: dict[str, Any] = {"identical": 0}
-    total = {"before": [0, 0], "after": [0, 0]}
+    total = [[0, 0], [0, 0]]
     for i, sql in enumerate(QUERIES, 1):
         for name in (*CLUSTERED, *WHOLE):
             spark.read.parquet(str(plain / name)).createOrReplaceTempView(name)
@@ -57,10 +57,9 @@ def main() -> None:
             raise SystemExit(f"query {i} answers {found[:3]}... instead of {expected[:3]}...")
         figures["identical"] += 1
         figures[f"Q{i}"] = f"{show(before)} -> {show(after)}"
-        for when, read in (("before", before), ("after", after)):
-            total[when] = [a + b for a, b in zip(total[when], read, strict=True)]
-    figures["all"] = f"{show(total['before'])} -> {show(total['after'])}"
-    figures["bytes_after_over_before"] = round(total["after"][1] / total["before"][1], 3)
+        total = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(total, (before, after), strict=True)]
+    figures["all"] = f"{show(total[0])} -> {show(total[1])}"
+    figures["bytes_after_over_before"] = round(total[1][1] / total[0][1], 3)
     measure.emit(figures, options.json)
 
 

@@ -1,12 +1,9 @@
 """Indexes of made-up tables: the bounds that footers of such files would hold.
 
 Each column has a type and a domain of its own, and each file the least and the greatest of some thousand values drawn
-from it, so that the low digits of all bounds are random:
-
-- integers below 10^3 to 10^12, and timestamps in microseconds of some years, uniform;
-- doubles with all 52 bits of their fraction random; decimals of two digits;
-- dates of ten years; strings of 6 to 20 random letters, and of hexadecimal digits;
-- every third column has no nulls, the others as many as a share of its own makes by chance.
+from it, so that the low digits of all bounds are random: integers below 10^3 to 10^12, timestamps of some years,
+doubles, decimals of two digits, dates of ten years, strings of 6 to 20 letters or hexadecimal digits. Every third
+column has no nulls.
 """
 
 from __future__ import annotations

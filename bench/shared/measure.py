@@ -102,10 +102,7 @@ def in_a_process(script: str, part: str, given: list[str], make: Path | None = N
 
 def resident() -> float:
     """Megabytes of this process in memory."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) * 1024 / 1e6
-    raise LookupError("VmRSS")
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
 def peak() -> float:

@@ -46,8 +46,10 @@ def running(milliseconds: float = 0.0) -> Iterator[str]:
     command = [sys.executable, __file__, str(milliseconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        yield f"http://127.0.0.1:{int(server.stdout.readline())}"
-        server.kill()
+        try:
+            yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+        finally:
+            server.kill()
 
 
 def requests(endpoint: str) -> dict[str, int]:
