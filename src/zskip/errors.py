@@ -18,7 +18,13 @@ ZskipWarning                 the answer is right, but something made it slower t
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class ZskipError(Exception):
@@ -79,3 +85,54 @@ class MissingDependencyError(ZskipError, ImportError):
 
 class ZskipWarning(UserWarning):
     """The answer is right, but something made it slower than it could be."""
+
+
+def public(call: Callable[P, T]) -> Callable[P, T]:
+    """Let a public function raise errors of zskip alone: an error of a library becomes the cause of one.
+
+    Rooms raise better ones where they know more. What no library raised is a fault of zskip's, and stays as it is.
+    """
+
+    @functools.wraps(call)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return call(*args, **kwargs)
+        except ZskipError:
+            raise
+        except Exception as error:
+            own = _own_error(f"{call.__name__}({', '.join(_subject(args))})", error)
+            if own is error:
+                raise
+            raise own from error
+
+    return checked
+
+
+def public_methods(owner: type[T]) -> type[T]:
+    """Make all methods of a class `public` whose names do not begin with an underscore."""
+    for name, method in list(vars(owner).items()):
+        if not name.startswith("_") and callable(method):
+            setattr(owner, name, public(method))
+    return owner
+
+
+def _subject(args: tuple[Any, ...]) -> list[str]:
+    """The table that a call is about: a path among its arguments, or the object's own."""
+    texts = [arg if isinstance(arg, str) else getattr(arg, "_root", None) for arg in args]
+    return [f'"{text}"' for text in texts if isinstance(text, str)][:1]
+
+
+def _own_error(call: str, error: Exception) -> Exception:
+    """An error of zskip for one of a library, or else the same."""
+    library = type(error).__module__.partition(".")[0]
+    if library in ("py4j", "pyspark"):
+        own: Exception = import_module("zskip.spark.jvm.failures").to_zskip_error(f"run {call}", error)
+        return own
+    reason = f"{library} failed in {call}: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:300]}"
+    if library == "pyarrow":
+        is_lack = type(error).__name__ in ("ArrowNotImplementedError", "ArrowTypeError")
+        advice = "leave the column out, or give it another type" if is_lack else "restore the file that it names"
+        return (UnsupportedError if is_lack else CorruptFileError)(f"{reason}; {advice}")
+    if library in ("deltalake", "pyiceberg", "pydantic_core", "obstore", "hdfs_native") or isinstance(error, OSError):
+        return StorageError(f"{reason}; see that the place can be reached, and that its metadata is whole")
+    return InputError(f"{reason}; give another name") if isinstance(error, UnicodeError) else error

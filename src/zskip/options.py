@@ -70,7 +70,9 @@ def options_of(verb: Callable[..., Any], *, without: tuple[str, ...] = ()) -> di
 def _find_text(verb: Callable[..., Any], name: str) -> str:
     text = _read_texts(verb).get(name, "")
     elsewhere = _ELSEWHERE.match(text)
-    return text if elsewhere is None else _find_text(getattr(verb.__globals__["Table"], elsewhere[1]), name)
+    if elsewhere is None:
+        return text
+    return _find_text(getattr(inspect.unwrap(verb).__globals__["Table"], elsewhere[1]), name)
 
 
 @functools.cache

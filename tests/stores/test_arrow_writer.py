@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import pickle
+from mmap import mmap
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -47,3 +49,16 @@ def test_files_of_a_store_are_merged(bucket: Bucket, monkeypatch: pytest.MonkeyP
         assert len(data) == report["bytes"]
         assert pq.read_table(io.BytesIO(data)).equals(pa.concat_tables(parts))
     assert len(bucket.names("t/_zskip")) == 2
+
+
+def test_a_new_file_is_uploaded_without_a_copy_in_memory(tmp_path: Path) -> None:
+    written: dict[str, tuple[type, bytes]] = {}
+
+    class Uploads:
+        def write(self, path: str, data: bytes, *, overwrite: bool) -> None:
+            written[path] = type(data), bytes(data)
+
+    (tmp_path / "new").write_bytes(b"PAR1" * 1000)
+    RemoteAccess(Uploads()).publish(str(tmp_path / "new"), "a.parquet")
+    assert written == {"a.parquet": (mmap, b"PAR1" * 1000)}
+    assert not (tmp_path / "new").exists()

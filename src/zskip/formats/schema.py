@@ -64,10 +64,12 @@ def read_fields(storage: Storage, first: FileInfo) -> tuple[Field, ...]:
     metadata = _read_footer(storage, first.path, first.size).metadata
     schema_json = (metadata.metadata or {}).get(_SPARK_KEY)
     if schema_json is not None:
-        return tuple(
-            Field(name=field["name"], type=read_type(field["type"], field.get("metadata")), nullable=True)
-            for field in json.loads(schema_json)["fields"]
-        )
+        # As in Spark, the file's own schema counts where this one is broken; Spark 1.1 wrote none in JSON.
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            return tuple(
+                Field(name=field["name"], type=read_type(field["type"], field.get("metadata")), nullable=True)
+                for field in json.loads(schema_json)["fields"]
+            )
     return fields_from_parquet(metadata.schema)
 
 
@@ -252,7 +254,7 @@ def count_dictionary_values(
 def _are_disjoint(one: pq.ColumnChunkMetaData, other: pq.ColumnChunkMetaData) -> bool:
     """Whether the bounds of two chunks do not overlap, as far as they are known."""
     has_bounds = all(part.statistics is not None and part.statistics.has_min_max for part in (one, other))
-    if not has_bounds or one.path_in_schema != other.path_in_schema:
+    if not has_bounds or (one.path_in_schema, one.physical_type) != (other.path_in_schema, other.physical_type):
         return False
     a, b = one.statistics, other.statistics
     # Raw values: Python cannot hold a date before year 1, or nanoseconds.

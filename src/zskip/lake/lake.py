@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from zskip.errors import public_methods
+
 if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from zskip.lake.results import LakeMaintenance, LakeWorkload, Survey
 
 
+@public_methods
 class Lake:
     """Many tables; `zskip.lake` opens one.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from zskip.errors import public
 from zskip.lake.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@public
 def lake(spark: SparkSession | None, *tables: str, exclude: Sequence[str] | str = ()) -> Lake:
     """Open many tables at once: find them, to survey them and to maintain them under one budget.
 

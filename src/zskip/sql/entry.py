@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from zskip.errors import public
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -27,6 +29,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     return run(spark, text)
 
 
+@public
 def enable(spark: SparkSession) -> None:
     """Let every query of a session read only the files that it needs of each table that zskip has indexed.
 
@@ -41,6 +44,7 @@ def enable(spark: SparkSession) -> None:
     switch_on(spark, lambda: _record(spark))
 
 
+@public
 def disable(spark: SparkSession) -> None:
     """Let a session plan its queries as Spark alone does; `Table.df()` goes on to skip files.
 
@@ -68,6 +72,7 @@ def _record(spark: SparkSession) -> None:
     record_session(spark)
 
 
+@public
 def scans(spark: SparkSession) -> tuple[ScanReport, ...]:
     """What the latest query of a session's Spark read of each table of zskip's, one report a scan.
 

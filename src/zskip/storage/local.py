@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Literal
 
-from zskip.errors import StorageError
+from zskip.errors import InputError, StorageError
 from zskip.storage.base import FileInfo, check_inside, outside_error
 
 _ADVICE = {
@@ -64,10 +64,10 @@ class LocalStorage:
                     for entry in entries:
                         if skip(entry.name):
                             continue
-                        if entry.is_dir():
-                            directories.append(prefix + entry.name)
-                            continue
-                        with contextlib.suppress(FileNotFoundError):
+                        with _passing_dead_links():
+                            if entry.is_dir():
+                                directories.append(prefix + entry.name)
+                                continue
                             stat = entry.stat()
                             files.append(FileInfo(prefix + entry.name, stat.st_size, stat.st_mtime_ns // 1_000_000))
         return files
@@ -81,7 +81,7 @@ class LocalStorage:
             except (FileNotFoundError, NotADirectoryError):
                 return []
             for entry in entries:
-                with contextlib.suppress(FileNotFoundError):
+                with _passing_dead_links():
                     stat = entry.stat()
                     size = 0 if entry.is_dir() else stat.st_size
                     infos.append(FileInfo(prefix + entry.name, size, stat.st_mtime_ns // 1_000_000, entry.is_dir()))
@@ -236,6 +236,18 @@ def _missing_below_a_file() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _passing_dead_links() -> Iterator[None]:
+    """Leave out files that are gone, and links that lead nowhere or to themselves."""
+    try:
+        yield
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+
+
+@contextlib.contextmanager
 def _translating_errors(action: str, path: str) -> Iterator[None]:
     try:
         yield
@@ -244,3 +256,5 @@ def _translating_errors(action: str, path: str) -> Iterator[None]:
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0, "see the cause above")
         raise StorageError(f'cannot {action} "{path}": {error.strerror}; {advice}') from error
+    except ValueError as error:
+        raise InputError(f"cannot {action} {path!r}: {error}; give another path") from error

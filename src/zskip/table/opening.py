@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from zskip.errors import public
 from zskip.table.table import Table
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from zskip.table.optimize_request import Given
 
 
+@public
 def table(
     spark: SparkSession,
     path: str | IcebergTable,
@@ -52,6 +54,7 @@ def table(
     return Table(resolve_address(path, spark, index_storage, format))
 
 
+@public
 def open(
     path: str | IcebergTable,
     *,
@@ -83,6 +86,7 @@ def open(
     return Table(resolve_address(path, None, index_storage, format, options))
 
 
+@public
 def write(
     df: DataFrame,
     target: str | PathLike[str],

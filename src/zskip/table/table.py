@@ -9,6 +9,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from zskip.errors import public_methods
+
 if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from zskip.table.read.kept_file import KeptFile
 
 
+@public_methods
 class Table:
     """A table that zskip clusters, indexes and prunes.
 

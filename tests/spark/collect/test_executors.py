@@ -134,8 +134,14 @@ def test_a_rewrite_looks_at_its_input_through_executors(spark: SparkSession, sto
 @pytest.mark.spark
 @pytest.mark.parametrize("trouble", ["another pyarrow", "no files there", "no job"])
 def test_the_driver_reads_what_executors_do_not(
-    spark: SparkSession, storage: LocalStorage, few: None, monkeypatch: pytest.MonkeyPatch, trouble: str
+    spark: SparkSession,
+    storage: LocalStorage,
+    few: None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    trouble: str,
 ) -> None:
+    """And says why."""
     snapshot, workers = snapshot_of(storage), count_workers(spark, storage)
     expected, _ = known(storage, snapshot, None)
     if trouble == "another pyarrow":
@@ -144,9 +150,11 @@ def test_the_driver_reads_what_executors_do_not(
         workers.base._connect = lambda: lambda path, size: io.FileIO(f"/nowhere{path}")
     else:
         monkeypatch.setattr(executors, "_task", lambda *given: 1)
+    caplog.set_level("INFO", "zskip.spark")
     found, _ = known(storage, snapshot, workers)
     same(found, expected)
     assert workers.parsed == 0
+    assert {"another pyarrow": "pyarrow is", "no files there": "No such file"}.get(trouble, "") in caplog.text
 
 
 @pytest.mark.spark

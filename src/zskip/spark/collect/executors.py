@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm.hadoop import HadoopStorage
 from zskip.spark.shipping import by_value
-from zskip.storage import FileParser, LocalStorage, Storage, Workers, parse_object_uri
+from zskip.storage import FileParser, LocalStorage, Storage, Workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,10 +33,6 @@ _THREADS_REMOTE = 16
 _GIVE_UP = 20
 """This many failures before the first success are not the files' fault."""
 
-_STORE_RETRIES = {"max_retries": "2", "retry_timeout": "10s"}
-_HDFS_RETRIES = {"dfs.client.failover.max.attempts": "2"}
-"""An executor that cannot reach the store fails soon, so that the driver takes over."""
-
 _Open = Callable[[str, int], BinaryIO]
 _Part = Iterable[tuple[str, int]]
 
@@ -47,11 +43,9 @@ def workers_of(spark: SparkSession, storage: Storage) -> Workers | None:
         return None
     if isinstance(storage, LocalStorage):
         return Executors(spark, storage, _connect_to_disk, _THREADS_ON_DISK)
-    if isinstance(storage, HadoopStorage) and storage.root.startswith("s3a://"):
-        return Executors(spark, storage, _connect_to_store(storage.root, storage.options), _THREADS_REMOTE)
-    if isinstance(storage, HadoopStorage) and storage.root.startswith("hdfs://"):
-        return Executors(spark, storage, _connect_to_hdfs(storage.root, storage.options), _THREADS_REMOTE)
-    return None
+    # An executor that cannot reach the store fails soon, so that the driver takes over.
+    connect = storage.connecting(few_tries=True) if isinstance(storage, HadoopStorage) else None
+    return None if connect is None else Executors(spark, storage, lambda: connect().open, _THREADS_REMOTE)
 
 
 class Executors:
@@ -92,7 +86,11 @@ class Executors:
         try:
             with describe_jobs(self._spark, text), by_value():
                 parts = context.parallelize(files, tasks).mapPartitions(_task(work, self._threads, pa.__version__))
-                return list(itertools.chain.from_iterable(map(pickle.loads, parts.collect())))
+                read = [pickle.loads(part) for part in parts.collect()]
+            reason = next((reason for _, reason in read if reason), "")
+            if reason:
+                _log.info("%s on the executors: %s", text, reason)
+            return list(itertools.chain.from_iterable(results for results, _ in read))
         except Exception as error:
             _log.warning("%s on the executors: %s", text, error)
             return [None] * len(files)
@@ -101,22 +99,24 @@ class Executors:
 def _task(work: bytes, threads: int, version: str) -> Callable[[_Part], Iterator[bytes]]:
     """The function that runs on an executor: parses its files, and returns the results in their order.
 
+    With them comes the first failure as text, for the driver's log.
+
     work: pickled functions that create the parser and connect to the storage, for which the executor may lack a
     package; version: of pyarrow.
     """
 
     def run(part: _Part) -> Iterator[bytes]:
-        files, failures, succeeded = list(part), 0, False
+        files, failures, succeeded = list(part), list[str](), False
 
         def parse_file(file: tuple[str, int]) -> Any:
-            nonlocal failures, succeeded
-            if failures >= _GIVE_UP and not succeeded:
+            nonlocal succeeded
+            if len(failures) >= _GIVE_UP and not succeeded:
                 return None
             try:
                 with open_file(*file) as stream:
                     result = parse(stream, file[1])
-            except Exception:
-                failures += 1
+            except Exception as error:
+                failures.append(f"{file[0]}: {type(error).__name__}: {error}")
                 return None
             succeeded = True
             return result
@@ -125,38 +125,18 @@ def _task(work: bytes, threads: int, version: str) -> Callable[[_Part], Iterator
             import pyarrow
 
             if pyarrow.__version__ != version:
-                raise ImportError(pyarrow.__version__)
+                raise ImportError(f"pyarrow is {pyarrow.__version__} there and {version} here")
             make_parser, connect = pickle.loads(work)
             parse, open_file = make_parser(), connect()
-        except Exception:
-            yield pickle.dumps([None] * len(files))
+        except Exception as error:
+            yield pickle.dumps(([None] * len(files), f"{type(error).__name__}: {error}"))
             return
         with ThreadPoolExecutor(threads) as pool:
-            yield pickle.dumps(list(pool.map(parse_file, files)))
+            results = list(pool.map(parse_file, files))
+        yield pickle.dumps((results, failures[0] if failures else ""))
 
     return run
 
 
 def _connect_to_disk() -> _Open:
     return lambda path, size: open(path, "rb")
-
-
-def _connect_to_store(root: str, options: Mapping[str, str]) -> Callable[[], _Open]:
-    """root: the URI of a directory in an object store."""
-    from zskip.storage.objects import ObjectStorage
-
-    settings = {**_STORE_RETRIES, **options}
-
-    def connect() -> _Open:
-        uri = parse_object_uri(root)
-        assert uri is not None, root
-        return ObjectStorage(uri, settings).open
-
-    return connect
-
-
-def _connect_to_hdfs(root: str, options: Mapping[str, str]) -> Callable[[], _Open]:
-    from zskip.storage.hdfs import HdfsStorage
-
-    settings = {**options, **_HDFS_RETRIES}
-    return lambda: HdfsStorage(root, settings).open

@@ -60,9 +60,11 @@ def quote_name(parts: Sequence[str]) -> str:
 
 def split_name(spark: SparkSession, name: str) -> tuple[str, ...]:
     """The parts of a name as Spark's parser reads them; empty where it finds no name."""
+    from pyspark.errors import ParseException
+
     try:
         parts = spark._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(name)
-    except Exception:
+    except ParseException:
         return ()
     return tuple(str(part) for part in Jvm.of(spark).items(parts))
 

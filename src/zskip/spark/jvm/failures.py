@@ -21,7 +21,10 @@ _CORRUPT = re.compile(
 )
 _CODEC = re.compile(r"Class ([\w.]+Codec) was not found")
 _BROKEN = re.compile(r"SocketException|SdkClientException|S3Exception|AWS\w+Exception|Connection reset")
-_MISSING = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|READ_FILE_NOT_EXIST|does not exist")
+_MISSING = re.compile(
+    r"FILE_NOT_EXIST|FileNotFound(?:Exception|Error)|NoSuchFileException|No such file|"
+    r"\b(?:[Ff]ile|[Pp]ath)\b[^\n]*does not exist"
+)
 _MEMORY = re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|SparkOutOfMemoryError|ExecutorLostFailure")
 _FILE = re.compile(
     r"((?:[a-z][a-z0-9+.-]*:/|/)[^\s\"'\[\],]*?\.[a-z]*parquet|(?:while reading file|file) ([^\s\"'\[\],]+))"

@@ -32,6 +32,10 @@ _CONDITIONAL_CREATE = "fs.option.create.conditional.overwrite"
 _CHUNK = 8 << 20
 _BUFFER = 1 << 20
 _TRIES = 5
+_FEW_TRIES = {
+    "s3a": {"max_retries": "2", "retry_timeout": "10s"},
+    "hdfs": {"dfs.client.failover.max.attempts": "2"},
+}
 _PACKAGES = {
     "s3a": "org.apache.hadoop:hadoop-aws:{}",
     "abfs": "org.apache.hadoop:hadoop-azure:{}",
@@ -121,20 +125,23 @@ class HadoopStorage:
         read_options = {"s3a": s3_options, "hdfs": hdfs_options}.get(self._files.getUri().getScheme())
         return {} if read_options is None else read_options(self._files)
 
-    @cached_property
-    def connect(self) -> Callable[[], Storage] | None:
-        """What reaches the same directory without Hadoop, from any process; None where that is not the same."""
+    def connecting(self, *, few_tries: bool = False) -> Callable[[], Storage] | None:
+        """What reaches the same directory without Hadoop, from any process; None where that is not the same.
+
+        few_tries: give up soon where the store does not answer.
+        """
         scheme = self._files.getUri().getScheme()
+        options = {**self.options, **(_FEW_TRIES.get(scheme, {}) if few_tries else {})}
         if scheme == "hdfs":
             from zskip.storage.hdfs import HdfsStorage
 
-            return partial(HdfsStorage, self._root, dict(self.options))
+            return partial(HdfsStorage, self._root, options)
         place = parse_object_uri(self._root) if scheme == "s3a" else None
         if place is None or is_only_for_hadoop(self._files):
             return None
         from zskip.storage.objects import ObjectStorage
 
-        return partial(ObjectStorage, place, dict(self.options))
+        return partial(ObjectStorage, place, options)
 
     @property
     def root(self) -> str:
@@ -300,7 +307,8 @@ class HadoopStorage:
     @cached_property
     def _store(self) -> Storage | None:
         try:
-            return self.connect() if self.connect is not None else None
+            connect = self.connecting()
+            return None if connect is None else connect()
         except (InputError, MissingDependencyError):
             return None
 

@@ -144,7 +144,7 @@ def study_table(handle: Handle, request: OptimizeRequest) -> Study:
     rows = np.bincount(snapshot.partition_of, bound.rows, len(snapshot.partitions)).astype(np.int64)
     sizes = np.bincount(snapshot.partition_of, snapshot.sizes, len(snapshot.partitions)).astype(np.int64)
     if not rows.sum():
-        raise InputError(f'"{snapshot.root}" has no rows')
+        raise InputError(f'"{snapshot.root}" has no rows; append some before you ask for advice')
     file_counts = files_per_partition(request, rows, sizes)
     is_large = int(file_counts.sum()) > _MOST_FITTED
     if not request.by:

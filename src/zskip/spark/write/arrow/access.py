@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import tempfile
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -71,10 +72,10 @@ class RemoteAccess(Access):
         return name
 
     def publish(self, scratch: str, path: str) -> None:
-        """Upload it."""
-        with open(scratch, "rb") as stream:
-            # No two attempts share a name.
-            self._storage.write(path, stream.read(), overwrite=True)
+        """Upload it, without reading it into memory."""
+        with open(scratch, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            # No two attempts share a name. The clients of stores take any buffer.
+            self._storage.write(path, cast("bytes", content), overwrite=True)
         os.remove(scratch)
 
 
@@ -87,5 +88,5 @@ def reach_of(storage: Storage) -> Reach | None:
     if isinstance(storage, LocalStorage):
         root = storage.root
         return lambda: DiskAccess(root)
-    connect = storage.connect if isinstance(storage, HadoopStorage) else None
+    connect = storage.connecting() if isinstance(storage, HadoopStorage) else None
     return None if connect is None else lambda: RemoteAccess(connect())
