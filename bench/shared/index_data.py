@@ -55,13 +55,14 @@ def make_index(root: str, files: int, columns: int, seed: int) -> Made:
     storage = LocalStorage(root)
     paths = [f"part-{i:07d}-{h:016x}-c000.snappy.parquet" for i, h in enumerate(rng.integers(0, 2**63, files).tolist())]
     sizes, times = rng.integers(10**7, 10**8, files), 1_700_000_000_000 + np.sort(rng.integers(0, 10**9, files))
+    identities = rng.integers(0, 2**63, files)
     each = max(1, MAX_ENTRIES // columns)
     segments = []
     for start in range(0, files, each):
         count = min(each, files - start)
         rows = slice(start, start + count)
         numbers = np.full(count, ROWS), np.zeros(count, np.int32), np.ones(count, np.int64)
-        values = (paths[rows], sizes[rows], times[rows], *numbers)
+        values = (paths[rows], sizes[rows], times[rows], identities[rows], *numbers)
         listing = pa.table(dict(zip(FILES_SCHEMA.names, values, strict=True)), schema=FILES_SCHEMA)
         schema = (tuple(range(columns)),)
         segments.append(write_segment(storage, new_name(), listing, held, schema, (), entries(rng, types, count)))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 import shutil
 import threading
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
@@ -585,3 +587,30 @@ def test_threads_wait_for_nobody_who_reads_another_column(storage, tmp_path, ind
             go.set()
         assert [each.result(60) for each in waiting] == [{"0.parquet": 5}] * 2
     assert sorted(paths) == [("a",), ("x",)], "each is read once"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "identity", "age", "waits"),
+    [
+        ("a.parquet", "objects", 5, 0.5, True),
+        ("a.parquet", "cluster", 0, 0.5, True),
+        ("a.parquet", "disk", 0, 0.5, True),
+        ("a.parquet", "disk", 5, 0.5, False),
+        ("a.parquet", "objects", 5, 3, False),
+        ("part-00000-1b7b1f5c-7a0e-4c56-9d5c-0d6a3c8a9e10-c000.parquet", "objects", 5, 0.5, False),
+    ],
+)
+def test_files_just_written_are_waited_for(storage, snap, tmp_path, monkeypatch, name, kind, identity, age, waits):
+    """One that is written after its footer is read must not have the same time."""
+    write(tmp_path, name, 7)
+    os.utime(tmp_path / name, (time.time() - age,) * 2)
+    snapshot = dataclasses.replace(snap(storage, FIELDS), identities=np.array([identity]))
+    slept = []
+    monkeypatch.setattr(storage, "kind", kind)
+    monkeypatch.setattr("zskip.index.collect.parallel_footers.time.sleep", slept.append)
+    for _ in range(2):
+        assert lows(refresh(storage, snapshot).bind(snapshot)) == {name: 7}
+    assert [0 < seconds <= 2 for seconds in slept] == [True] * waits
+    log_names_files_once = dataclasses.replace(snapshot, identities=None)
+    refresh(storage, log_names_files_once, full=True)
+    assert len(slept) == waits

@@ -75,6 +75,12 @@ def run(engine: str, path: Path, query: str | None = None) -> dict[str, Any]:
     return names
 
 
+@pytest.fixture(autouse=True)
+def _files_without_identities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the index does not see what `spoil` does."""
+    monkeypatch.setattr("zskip.storage.local.identity_on_disk", lambda inode, ctime_ns: 0)
+
+
 def spoil(path: Path, kept: list[str]) -> int:
     """Make of all files but some what no engine can read, in a way that the index does not see; how many.
 

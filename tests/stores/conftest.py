@@ -75,6 +75,12 @@ def nobody() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are indexed as soon as they are written, and nobody writes them again."""
+    monkeypatch.setattr("zskip.index.collect.parallel_footers.TICK_SECONDS", 0)
+
+
 @pytest.fixture
 def bucket(endpoint: str) -> Bucket:
     """A new bucket."""

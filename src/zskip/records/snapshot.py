@@ -56,6 +56,8 @@ class DataFile:
     mtime_ms: int
     partition: int
     """Index into `Snapshot.partitions`."""
+    identity: int = 0
+    """As in `Snapshot.identities`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -80,6 +82,9 @@ class Snapshot:
     mtimes_ms: Ints
     partition_of: npt.NDArray[np.int32]
     """Index into `partitions`, one per path."""
+    identities: Ints | None = None
+    """What tells each file from others that had its path, size and time, 0 where unknown; None where the log of a table
+    format names each file once."""
     known: Known | None = None
     grouped_by: tuple[str, ...] = ()
     """Columns of `fields` with one value in each partition: partition columns that the files hold, too."""
@@ -99,6 +104,7 @@ class Snapshot:
             size=int(self.sizes[i]),
             mtime_ms=int(self.mtimes_ms[i]),
             partition=int(self.partition_of[i]),
+            identity=0 if self.identities is None else int(self.identities[i]),
         )
 
     @property
@@ -121,6 +127,7 @@ class Snapshot:
             sizes=self.sizes[indices],
             mtimes_ms=self.mtimes_ms[indices],
             partition_of=self.partition_of[indices],
+            identities=None if self.identities is None else self.identities[indices],
             known=None if self.known is None else self.known.take(indices),
             reading=self.reading.take(indices),
         )

@@ -7,6 +7,7 @@ object stores, `HdfsStorage` and, for everything the Spark session reaches, `zsk
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
@@ -28,16 +29,36 @@ class FileInfo(NamedTuple):
     mtime_ms: int
     """Modification time, milliseconds since 1970."""
     is_dir: bool = False
+    identity: int = 0
+    """Differs from that of any other file that has or had the same path; 0 if unknown. From a disk's inode and change
+    time, or a store's ETag: copies keep sizes and modification times."""
 
-    def is_unchanged(self, size: int, mtime_ms: int) -> bool:
-        """Whether the file still has this size and modification time.
+    def is_unchanged(self, size: int, mtime_ms: int, identity: int = 0) -> bool:
+        """Whether the file still has this size, modification time and, where both are known, identity.
 
         Object stores report milliseconds in a listing and whole seconds for a single object. If either time has no
         fraction of a second, fractions are ignored.
         """
         in_seconds = not (self.mtime_ms % 1000 and mtime_ms % 1000)
         is_same_time = self.mtime_ms // 1000 == mtime_ms // 1000 if in_seconds else self.mtime_ms == mtime_ms
-        return is_same_time and self.size == size
+        return is_same_time and self.size == size and (0 in (identity, self.identity) or self.identity == identity)
+
+
+def identity_on_disk(inode: int, ctime_ns: int) -> int:
+    """The identity of a file on a disk; `BoundIndex.java` computes the same."""
+    return (inode * 0x9E3779B97F4A7C15 + ctime_ns // 1000) & 0x7FFFFFFFFFFFFFFF
+
+
+def identity_of_etag(etag: str | None) -> int:
+    """The identity of an object; services quote the same ETag in some answers and not in others.
+
+    >>> identity_of_etag('W/"5d41402a"') == identity_of_etag("5d41402a") != identity_of_etag(None) == 0
+    True
+    """
+    if not etag:
+        return 0
+    digest = hashlib.blake2b(etag.removeprefix("W/").strip('"').encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
 
 
 def leads_out(path: str) -> bool:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import BinaryIO, Literal
 
 from zskip.errors import InputError, StorageError
-from zskip.storage.base import FileInfo, check_inside, outside_error
+from zskip.storage.base import FileInfo, check_inside, identity_on_disk, outside_error
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full; free space and call again",
@@ -69,7 +69,7 @@ class LocalStorage:
                                 directories.append(prefix + entry.name)
                                 continue
                             stat = entry.stat()
-                            files.append(FileInfo(prefix + entry.name, stat.st_size, stat.st_mtime_ns // 1_000_000))
+                            files.append(_info(prefix + entry.name, stat))
         return files
 
     def list_dir(self, path: str) -> list[FileInfo]:
@@ -82,9 +82,7 @@ class LocalStorage:
                 return []
             for entry in entries:
                 with _passing_dead_links():
-                    stat = entry.stat()
-                    size = 0 if entry.is_dir() else stat.st_size
-                    infos.append(FileInfo(prefix + entry.name, size, stat.st_mtime_ns // 1_000_000, entry.is_dir()))
+                    infos.append(_info(prefix + entry.name, entry.stat(), is_dir=entry.is_dir()))
         return infos
 
     def stat(self, path: str) -> FileInfo | None:
@@ -93,8 +91,7 @@ class LocalStorage:
                 stat = os.stat(self.uri(path))
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            is_dir = os.path.isdir(self.uri(path))
-            return FileInfo(path, 0 if is_dir else stat.st_size, stat.st_mtime_ns // 1_000_000, is_dir)
+            return _info(path, stat, is_dir=os.path.isdir(self.uri(path)))
 
     def is_dir(self, path: str) -> bool:
         return os.path.isdir(self.uri(path))
@@ -153,6 +150,13 @@ class LocalStorage:
                 shutil.rmtree(target, onerror=_ignore_missing)
             else:
                 os.unlink(target)
+
+
+def _info(path: str, stat: os.stat_result, *, is_dir: bool = False) -> FileInfo:
+    mtime_ms = stat.st_mtime_ns // 1_000_000
+    if is_dir:
+        return FileInfo(path, 0, mtime_ms, True)
+    return FileInfo(path, stat.st_size, mtime_ms, False, identity_on_disk(stat.st_ino, stat.st_ctime_ns))
 
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)

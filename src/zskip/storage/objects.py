@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 
-from zskip.storage.base import FileInfo, check_inside
+from zskip.storage.base import FileInfo, check_inside, identity_of_etag
 from zskip.storage.failures import lacks_conditional_writes, retry_broken, translating_errors
 from zskip.storage.object_client import allow_plain_http, connect
 from zskip.storage.object_uri import ObjectUri
@@ -222,4 +222,5 @@ class ObjectStorage:
 
 
 def _info(path: str, meta: ObjectMeta) -> FileInfo:
-    return FileInfo(path, meta["size"], round(meta["last_modified"].timestamp() * 1000))
+    mtime_ms = round(meta["last_modified"].timestamp() * 1000)
+    return FileInfo(path, meta["size"], mtime_ms, False, identity_of_etag(meta["e_tag"]))

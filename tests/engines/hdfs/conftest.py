@@ -53,6 +53,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             server.wait(30)
 
 
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are indexed as soon as they are written, and nobody writes them again."""
+    monkeypatch.setattr("zskip.index.collect.parallel_footers.TICK_SECONDS", 0)
+
+
 @pytest.fixture
 def place(cluster: str, tmp_path: Path) -> str:
     """A directory of its own, with a space and a percent sign in its name."""

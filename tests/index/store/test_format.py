@@ -48,10 +48,23 @@ def numbers(runs: list[list[int]]) -> list[int]:
     return [number for first, count in runs for number in range(first, first + count)]
 
 
+Live = tuple[int, int, int]
+"""Size, modification time and identity; 0 for an unknown identity."""
+
+
+def live_files(table: Path, paths: Sequence[str]) -> dict[str, Live]:
+    found = {}
+    for path in paths:
+        stat = (table / path).stat()
+        identity = (stat.st_ino * 11400714819323198485 + stat.st_ctime_ns // 1000) % 2**63
+        found[path] = (stat.st_size, stat.st_mtime_ns // 10**6, identity)
+    return found
+
+
 class Reader:
     """An index, read by the page's rules."""
 
-    def __init__(self, table: Path, live: dict[str, tuple[int, int]]) -> None:
+    def __init__(self, table: Path, live: dict[str, Live]) -> None:
         self.home = table / "_zskip" / "index"
         self.live = live
         names = [n for n in os.listdir(self.home) if re.fullmatch(r"manifest-[0-9]{10,}\.json", n)]
@@ -69,11 +82,17 @@ class Reader:
         for place, segment in enumerate(self.manifest["segments"]):
             for number, row in enumerate(self.listed(segment)):
                 path = row["path"]
-                if live.get(path) == (row["size"], row["mtime_ms"]) and row["rows"] >= 0:
+                if self.is_live(row) and row["rows"] >= 0:
                     self.owner[path] = place, number
                     self.rows[path], self.schema[path] = row["rows"], row["schema"]
                     self.version[path] = row["table_version"]
         self.complete = set(self.owner) == set(live)
+
+    def is_live(self, row: dict[str, Any]) -> bool:
+        size, mtime_ms, identity = self.live.get(row["path"], (-1, -1, -1))
+        return (size, mtime_ms) == (row["size"], row["mtime_ms"]) and (
+            0 in (identity, row["identity"]) or identity == row["identity"]
+        )
 
     def listed(self, segment: dict[str, Any]) -> list[dict[str, Any]]:
         assert re.fullmatch(r"segment-[0-9a-f]{32}", segment["name"])
@@ -87,7 +106,7 @@ class Reader:
         groups: dict[int, tuple[int, Any, Any]] = {}
         for segment in self.manifest["row_group_segments"] or ():
             mine = {i: row for i, row in enumerate(self.listed(segment)) if row["path"] == file}
-            mine = {i: r for i, r in mine.items() if self.live.get(file) == (r["size"], r["mtime_ms"])}
+            mine = {i: row for i, row in mine.items() if self.is_live(row)}
             if not mine:
                 continue
             columns = [self.column(number) for number in numbers(segment["columns"])]
@@ -159,7 +178,7 @@ def same_as_zskip(path: Path, lacking: Sequence[tuple[str, ...]] = ()) -> int:
     """
     handle = zskip.open(str(path))._handle
     snapshot = read_snapshot(handle)
-    live = {f.path: (f.size, f.mtime_ms) for f in snapshot}
+    live = live_files(path, snapshot.paths)
     reader, bound = Reader(path, live), bind_index(handle, snapshot, warn=False)
     assert [reader.rows.get(p, -1) for p in snapshot.paths] == bound.rows.tolist()
     assert [reader.version.get(p, -1) for p in snapshot.paths] == bound.versions().tolist()
@@ -236,7 +255,7 @@ def test_a_column_over_several_row_groups(tmp_path: Path, monkeypatch: pytest.Mo
     index = make_index(str(tmp_path), 40_000, 2, 3)
     snapshot = index.snapshot
     bound = Index.load(index.storage).bind(snapshot)  # type: ignore[union-attr]
-    reader = Reader(tmp_path, {f.path: (f.size, f.mtime_ms) for f in snapshot})
+    reader = Reader(tmp_path, {f.path: (f.size, f.mtime_ms, 0) for f in snapshot})
     for number in range(2):
         [segment] = reader.manifest["segments"]
         rows = reader.entries(segment, number)
@@ -252,7 +271,7 @@ def test_row_groups(tmp_path: Path) -> None:
         zskip.open(str(tmp_path)).index(granularity="row_group")
     pq.write_table(table.slice(0, 9), tmp_path / "1.parquet")
     pq.write_table(table, tmp_path / "new.parquet")
-    live = {f.path: (f.size, f.mtime_ms) for f in read_snapshot(zskip.open(str(tmp_path))._handle)}
+    live = live_files(tmp_path, read_snapshot(zskip.open(str(tmp_path))._handle).paths)
     reader = Reader(tmp_path, live)
     assert len(reader.manifest["row_group_segments"]) > 1
     rows = [60, 60, 60, 20]

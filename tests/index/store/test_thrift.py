@@ -72,7 +72,7 @@ def test_entries_are_the_same_with_and_without_offsets(storage, snap, tmp_path):
 def test_runs_of_rows_over_many_blocks(storage):
     files, columns = 20_000, 22
     listing = pa.table(
-        [[f"{i}" for i in range(files)], *([[1] * files] * 3), [0] * files, [1] * files], schema=FILES_SCHEMA
+        [[f"{i}" for i in range(files)], *([[1] * files] * 4), [0] * files, [1] * files], schema=FILES_SCHEMA
     )
     column_list = [Column((f"c{i}",), "long") for i in range(columns)]
 

@@ -50,7 +50,7 @@ class ParquetFormat:
             )
         ordinals = {d: i for i, d in enumerate(dict.fromkeys(directories))}
         partition_fields, partitions = infer_partitions(tuple(ordinals))
-        paths, sizes, times = (map(itemgetter(i), files) for i in range(3))
+        paths, sizes, times, identities = (map(itemgetter(i), files) for i in (0, 1, 2, 4))
         return Snapshot(
             root=self._storage.root,
             version=version,
@@ -61,6 +61,7 @@ class ParquetFormat:
             sizes=np.fromiter(sizes, np.int64, len(files)),
             mtimes_ms=np.fromiter(times, np.int64, len(files)),
             partition_of=np.fromiter(map(ordinals.__getitem__, directories), np.int32, len(files)),
+            identities=np.fromiter(identities, np.int64, len(files)),
         )
 
     def _fields(self, first: FileInfo) -> tuple[Field, ...]:
@@ -188,7 +189,8 @@ class ParquetFormat:
         the removed files has changed since `base` was read.
         """
         old = tuple(
-            log.Removed(path=file.path, size=file.size, mtime_ms=file.mtime_ms) for file in base.select(removed)
+            log.Removed(path=file.path, size=file.size, mtime_ms=file.mtime_ms, identity=file.identity)
+            for file in base.select(removed)
         )
         version = self._commit(old, added, dict(info or {}))
         assert version is not None, "only batches are left out"
@@ -300,7 +302,7 @@ class ParquetFormat:
     def _check_unchanged(self, files: Sequence[log.Removed]) -> None:
         found = staging.look_at_all(self._storage, [file.path for file in files])
         for file, info in zip(files, found, strict=True):
-            if info is None or not info.is_unchanged(file.size, file.mtime_ms):
+            if info is None or not info.is_unchanged(file.size, file.mtime_ms, file.identity):
                 change = "is gone" if info is None else "was changed"
                 raise ConflictError(
                     f'"{self._storage.uri(file.path)}" {change} since the rewrite read it; '

@@ -49,6 +49,7 @@ class Removed:
     path: str
     size: int
     mtime_ms: int
+    identity: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -264,6 +265,7 @@ def _parent(path: str) -> str:
 def _retire(storage: Storage, old: Removed, trash: str) -> None:
     """Move a replaced file away, unless somebody already did, or wrote another file under its name."""
     info = storage.stat(old.path)
+    # Not its identity, which a second link changes, such as that of a move that was cut short.
     if info is None or not info.is_unchanged(old.size, old.mtime_ms):
         return
     try:

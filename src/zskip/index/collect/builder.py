@@ -43,7 +43,7 @@ class SegmentBuilder:
         numbers = self._numbers_of(footer.columns)
         number = len(self)
         schema = self._schemas.setdefault(numbers, len(self._schemas))
-        row = (file.path, file.size, file.mtime_ms, footer.rows, schema, table_version, row_group)
+        row = (file.path, file.size, file.mtime_ms, file.identity, footer.rows, schema, table_version, row_group)
         for values, value in zip(self._files.values(), row, strict=False):
             values.append(value)
         self._pending.setdefault((id(numbers), id(footer.leaves.columns)), []).append((number, numbers, footer.leaves))

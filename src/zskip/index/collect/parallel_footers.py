@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import itertools
 import os
+import re
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,6 +33,9 @@ _FAR_THREADS = 32
 _FAR_BATCH = 8
 _BATCH = 64
 _EXAMPLES = 3
+TICK_SECONDS = 2
+"""The coarsest clock of a file system or a store, as git assumes it."""
+_UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _FileFooter = tuple[int, DataFile, FooterStats | str]
 """Position in the snapshot, file, and its footer's statistics or the reason why there are none."""
@@ -72,6 +77,7 @@ def collect_footers(
     file_output, row_group_output = _Output(index_home), _Output(index_home, of_row_groups=True)
     unreadable: list[str] = []
     positions = np.flatnonzero(files | row_groups).tolist()
+    _let_times_pass(storage, snapshot, files | row_groups)
     done = 0
     for batch in _read_all(storage, snapshot, positions, row_groups, workers):
         for position, file, footer in batch:
@@ -92,6 +98,20 @@ def collect_footers(
     if unreadable:
         _warn(unreadable)
     return file_output.segments + row_group_output.segments
+
+
+def _let_times_pass(storage: Storage, snapshot: Snapshot, files: Bools) -> None:
+    """Wait until nobody can write a file again with the time that it has in the snapshot, as stores count in seconds.
+
+    A disk's change times are never equal, and nobody gives a name with a UUID twice.
+    """
+    if snapshot.identities is None:
+        return
+    recent = files & (snapshot.mtimes_ms > 1000 * (time.time() - TICK_SECONDS))
+    recent &= (snapshot.identities == 0) | (storage.kind != "disk")
+    times_ms = [int(snapshot.mtimes_ms[i]) for i in np.flatnonzero(recent) if not _UUID.search(snapshot.paths[i])]
+    if times_ms:
+        time.sleep(min(TICK_SECONDS, max(0, max(times_ms) / 1000 + TICK_SECONDS - time.time())))
 
 
 def _read_all(

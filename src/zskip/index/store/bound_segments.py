@@ -1,4 +1,4 @@
-"""Segments bound to a snapshot: which live files they describe, by path, size and modification time."""
+"""Segments bound to a snapshot: which live files they describe, by path, size, time and identity."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class WarnOnce:
 def bind_segments(
     snapshot: Snapshot, readers: Sequence[SegmentReader], warn: Callable[[IndexFormatError], None] = warn_damaged
 ) -> list[BoundSegment]:
-    """Match the files of segments with the live ones, by path, size and modification time.
+    """Match the files of segments with the live ones, by path, size, modification time and identity.
 
     A segment with an unreadable listing is left out with a warning. If several segments describe a file, the last one
     counts.
@@ -162,7 +162,9 @@ def _bind_each(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[Bou
             listing = reader.listing()
         except IndexFormatError as error:
             return error
-        positions = match_live_files(snapshot, live, listing.paths, listing.sizes, listing.mtimes_ms)
+        positions = match_live_files(
+            snapshot, live, listing.paths, listing.sizes, listing.mtimes_ms, listing.identities
+        )
         positions[listing.rows < 0] = -1
         return BoundSegment(reader, listing, positions)
 
@@ -179,10 +181,12 @@ def _keep_last(bound: Sequence[BoundSegment], files: int) -> None:
         segment.live[positions[owner[segment.live[positions]] != i]] = -1
 
 
-def match_live_files(snapshot: Snapshot, live: pa.Array, listed: pa.Array, sizes: Ints, mtimes_ms: Ints) -> Ints:
+def match_live_files(
+    snapshot: Snapshot, live: pa.Array, listed: pa.Array, sizes: Ints, mtimes_ms: Ints, identities: Ints
+) -> Ints:
     """The position of each listed file in the snapshot; -1 if it is not the live file of that name.
 
-    live: the snapshot's `path_array`; listed, sizes, mtimes_ms: (listed files,).
+    live: the snapshot's `path_array`; listed, sizes, mtimes_ms, identities: (listed files,).
     """
     positions = find_positions(listed, live, snapshot.paths)
     if not len(snapshot):
@@ -190,6 +194,9 @@ def match_live_files(snapshot: Snapshot, live: pa.Array, listed: pa.Array, sizes
     index = as_slice(positions)
     is_same = sizes == snapshot.sizes[index]
     is_same &= mtimes_ms == snapshot.mtimes_ms[index]
+    if snapshot.identities is not None:
+        live_identities = snapshot.identities[index]
+        is_same &= (identities == live_identities) | (identities == 0) | (live_identities == 0)
     positions[~is_same] = -1
     return positions
 

@@ -15,6 +15,7 @@ FILES_SCHEMA = pa.schema(
         "path": pa.string(),
         "size": pa.int64(),
         "mtime_ms": pa.int64(),
+        "identity": pa.int64(),
         "rows": pa.int64(),
         "schema": pa.int32(),
         "table_version": pa.int64(),
@@ -28,9 +29,11 @@ class Listing:
     """The data files that a segment describes, or their row groups; arrays of (listed,)."""
 
     paths: pa.Array
-    """Of the data files, like sizes and times."""
+    """Of the data files, like sizes, times and identities."""
     sizes: Ints
     mtimes_ms: Ints
+    identities: Ints
+    """As in `Snapshot.identities`, 0 where it has none."""
     rows: Ints
     """Of the files or row groups."""
     schema: npt.NDArray[np.int32]
@@ -48,6 +51,7 @@ class Listing:
             paths=_one_chunk(table["path"]),
             sizes=table["size"].to_numpy(),
             mtimes_ms=table["mtime_ms"].to_numpy(),
+            identities=table["identity"].to_numpy(),
             rows=table["rows"].to_numpy(),
             schema=table["schema"].to_numpy(),
             versions=table["table_version"].to_numpy() if "table_version" in names else None,
@@ -57,7 +61,7 @@ class Listing:
     def table(self) -> pa.Table:
         """The listing as a table for writing."""
         assert self.versions is not None, "a list that is written was read whole"
-        values = [self.paths, self.sizes, self.mtimes_ms, self.rows, self.schema, self.versions]
+        values = [self.paths, self.sizes, self.mtimes_ms, self.identities, self.rows, self.schema, self.versions]
         schema = FILES_SCHEMA if self.row_groups is None else ROW_GROUPS_SCHEMA
         values += [] if self.row_groups is None else [self.row_groups]
         return pa.table(dict(zip(schema.names, values, strict=True)), schema=schema)

@@ -204,7 +204,7 @@ def sound_manifest(storage: Storage, table: str | None = None) -> Manifest | Non
 
 def _read_manifest(storage: Storage, version: int, info: FileInfo, table: str | None) -> Manifest:
     path = manifest_path(version)
-    data = CACHE.get(storage, (path, info.size, info.mtime_ms), lambda: storage.read(path))
+    data = CACHE.get(storage, (path, *info[1:]), lambda: storage.read(path))
     manifest = Manifest.from_bytes(data, path)
     if manifest.version != version:
         raise DamagedIndexError(f"{path} is damaged (it is version {manifest.version})")

@@ -222,7 +222,7 @@ def write_segment(
     blocks, footer = _blocks(data)
     group_offsets = row_group_offsets(data[footer.offset :])
     files = io.BytesIO()
-    encoding = {name: _NUMBERS for name in listing.column_names if name != "path"}
+    encoding = {name: _NUMBERS for name in listing.column_names if name not in ("path", "identity")}
     pq.write_table(listing, files, column_encoding=encoding, **_OPTIONS)
     segment = Segment(
         name=name,

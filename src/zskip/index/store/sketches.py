@@ -1,9 +1,9 @@
 """Sketches in the index: their records, the states of files, and the selection for a predicate.
 
-The states of one sketch lie in segments of their own, Parquet files with one row for each data file: its path, size and
-modification time, the type of the values, and the state as bytes or the reason why there is none. Like an entry, a
-state is valid for exactly that file, and only while the type of its values stays the same, and what else they depend
-on: a wider type has other bits for the same number, and another Java may have other time zones.
+The states of one sketch lie in segments of their own, Parquet files with one row for each data file: its path, size,
+modification time and identity, the type of the values, and the state as bytes or the reason why there is none. Like an
+entry, a state is valid for exactly that file, and only while the type of its values stays the same, and what else they
+depend on: a wider type has other bits for the same number, and another Java may have other time zones.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ STATES_SCHEMA = pa.schema(
         "path": pa.string(),
         "size": pa.int64(),
         "mtime_ms": pa.int64(),
+        "identity": pa.int64(),
         "type": pa.string(),
         "state": pa.binary(),
         "reason": pa.string(),
     }
 )
-_FILE = ("path", "size", "mtime_ms", "type")
+_FILE = ("path", "size", "mtime_ms", "identity", "type")
 _LEFT_OUT, _NO_STATE = -1, -2
 _MAX_SEGMENTS = 8
 """More segments of one sketch than this are merged."""
@@ -121,6 +122,7 @@ def write_states(
                 "path": [file.path for file in files],
                 "size": [file.size for file in files],
                 "mtime_ms": [file.mtime_ms for file in files],
+                "identity": [file.identity for file in files],
                 "type": [values] * len(files),
                 "state": [states[position].data for position in positions],
                 "reason": [states[position].reason or None for position in positions],
@@ -315,8 +317,8 @@ class BoundSketches:
                 self._warn(error)
                 continue
             paths = table["path"].combine_chunks()
-            sizes, mtimes_ms = table["size"].to_numpy(), table["mtime_ms"].to_numpy()
-            positions = match_live_files(self._snapshot, self.paths, paths, sizes, mtimes_ms)
+            numbers = [table[name].to_numpy() for name in ("size", "mtime_ms", "identity")]
+            positions = match_live_files(self._snapshot, self.paths, paths, *numbers)
             types = (
                 table["type"]
                 if self._versions is not None

@@ -19,7 +19,7 @@ from zskip.spark.jvm.compat import check_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.remote import hdfs_options, is_only_for_hadoop, s3_options
 from zskip.storage import FileInfo, Kind, LocalStorage, Storage, parse_object_uri
-from zskip.storage.base import check_inside
+from zskip.storage.base import check_inside, identity_of_etag
 from zskip.storage.stream import RangeStream
 
 if TYPE_CHECKING:
@@ -177,21 +177,29 @@ class HadoopStorage:
     def _fetch(self, statuses: JavaObject) -> list[FileInfo]:
         """Fetch a `java.util.List` of FileStatus from the JVM."""
         jvm = self._jvm
-        paths, sizes, times, are_directories = jvm.read(
-            jvm.list_of(
-                jvm.map(statuses, jvm.once("status path", lambda: _path_text(jvm))),
-                *(jvm.map(statuses, _getter(jvm, method, java_type)) for method, java_type in _GETTERS),
-            )
-        )
+        getters = [jvm.once("status path", lambda: _path_text(jvm)), *(_getter(jvm, *getter) for getter in _GETTERS)]
+        if self._has_etags:
+            getters.append(_getter(jvm, *_ETAG))
+        columns = jvm.read(jvm.list_of(*(jvm.map(statuses, getter) for getter in getters)))
+        if not self._has_etags:
+            columns.append([None] * len(columns[0]))
         start = len(self._root) + 1
-        rows = zip(paths, sizes, times, are_directories, strict=True)
-        return [FileInfo(p[start:], 0 if is_dir else size, time, is_dir) for p, size, time, is_dir in rows]
+        return [
+            FileInfo(path[start:], 0 if is_dir else size, time, is_dir, identity_of_etag(etag))
+            for path, size, time, is_dir, etag in zip(*columns, strict=True)
+        ]
+
+    @cached_property
+    def _has_etags(self) -> bool:
+        """Whether all statuses of the file system have an ETag."""
+        return self._files.getUri().getScheme() in _SCHEMES_WITH_ETAGS
 
     def stat(self, path: str) -> FileInfo | None:
         with contextlib.suppress(FileNotFoundError), translate_errors("look at", self.uri(path)):
             status = self._files.getFileStatus(self._path(path))
             is_dir = status.isDirectory()
-            return FileInfo(path, 0 if is_dir else status.getLen(), status.getModificationTime(), is_dir)
+            identity = identity_of_etag(status.getEtag()) if self._has_etags and not is_dir else 0
+            return FileInfo(path, 0 if is_dir else status.getLen(), status.getModificationTime(), is_dir, identity)
         return None
 
     def read(self, path: str) -> bytes:
@@ -345,11 +353,13 @@ _EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
 _EXISTS_ERRORS = (_EXISTS, "org.apache.hadoop.fs.s3a.RemoteFileChangedException")
 """What a conditional upload raises where the file exists."""
 _GETTERS = (("getLen", "long"), ("getModificationTime", "long"), ("isDirectory", "boolean"))
+_ETAG = ("getEtag", "java.lang.String", "org.apache.hadoop.fs.EtagSource")
+_SCHEMES_WITH_ETAGS = ("s3a", "abfs", "abfss")
 
 
-def _getter(jvm: Jvm, method: str, java_type: str) -> JavaObject:
+def _getter(jvm: Jvm, method: str, java_type: str, owner: str = _STATUS) -> JavaObject:
     make = jvm.handles.function
-    return jvm.once(f"status {method}", lambda: make(jvm.handles.virtual(_STATUS, method, java_type)))
+    return jvm.once(f"status {method}", lambda: make(jvm.handles.virtual(owner, method, java_type)))
 
 
 def _path_text(jvm: Jvm) -> JavaObject:

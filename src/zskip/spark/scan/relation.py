@@ -134,6 +134,6 @@ def _digest(schema: TableSchema) -> str:
     snapshot, digest = schema.snapshot, hashlib.blake2b(digest_size=16)
     digest.update(json.dumps([snapshot.root, schema.partition_json, snapshot.paths]).encode())
     digest.update(repr([p.values for p in snapshot.partitions]).encode())
-    for array in (snapshot.sizes, snapshot.mtimes_ms, snapshot.partition_of):
-        digest.update(np.ascontiguousarray(array).tobytes())
+    for array in (snapshot.sizes, snapshot.mtimes_ms, snapshot.partition_of, snapshot.identities):
+        digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

@@ -210,7 +210,7 @@ final class KeySide {
     return sum;
   }
 
-  /** Path, size and time of each file that Spark lists for the plan: its file indexes compare directories alone. */
+  /** Path, size, time and, on a disk, identity of each file that Spark lists for the plan: its file indexes compare directories alone. */
   static List files(LogicalPlan node) {
     List facts = new ArrayList();
     List leaves = Columns.list(node.collectLeaves());
@@ -225,6 +225,7 @@ final class KeySide {
         facts.add(file.getPath());
         facts.add(Long.valueOf(file.getLen()));
         facts.add(Long.valueOf(file.getModificationTime()));
+        if (DiskFile.isOnDisk(file.getPath())) facts.add(Long.valueOf(DiskFile.identity(file.getPath())));
       }
     }
     return facts;

@@ -22,6 +22,10 @@ final class BoundIndex {
   private final HashMap numbers = new HashMap();
   private final LongBuffer sizes;
   private final LongBuffer times;
+  private final LongBuffer identities;
+  private final boolean isOnDisk;
+  /** For each file the status by which it was last compared with the disk, as its hash, negative if it had changed. */
+  private final int[] compared;
 
   /** Bound to the files of a snapshot, in the snapshot's order. */
   BoundIndex(Python python, LongBuffer rows, boolean isWatched) {
@@ -34,6 +38,9 @@ final class BoundIndex {
     this.written = null;
     this.sizes = null;
     this.times = null;
+    this.identities = null;
+    this.isOnDisk = false;
+    this.compared = null;
   }
 
   /** Bound to the files of a directory; opened: as `bound_files.py` gives it, paths relative to the root. */
@@ -49,6 +56,9 @@ final class BoundIndex {
     this.sizes = (LongBuffer) opened.get(2);
     this.times = (LongBuffer) opened.get(3);
     this.rows = (LongBuffer) opened.get(4);
+    this.identities = (LongBuffer) opened.get(5);
+    this.isOnDisk = DiskFile.isOnDisk(root);
+    this.compared = new int[isOnDisk ? rows.limit() : 0];
     for (int i = 0; i < paths.size(); i++) numbers.put(paths.get(i), Integer.valueOf(i));
   }
 
@@ -57,7 +67,17 @@ final class BoundIndex {
   /** The number of a file; -1 if the index does not describe this version of it. */
   int number(FileStatus file) {
     int i = numberOfName(file);
-    return i >= 0 && times.get(i) == file.getModificationTime() ? i : -1;
+    return i >= 0 && times.get(i) == file.getModificationTime() && isSame(i, file) ? i : -1;
+  }
+
+  /** Whether a listed file on a disk is the one that was indexed; looks once for each listing, whose statuses Spark keeps. */
+  private boolean isSame(int i, FileStatus file) {
+    if (!isOnDisk || identities.get(i) == 0) return true;
+    int listed = System.identityHashCode(file) | 1;
+    if (compared[i] != listed && compared[i] != -listed) {
+      compared[i] = DiskFile.identity(file.getPath()) == identities.get(i) ? listed : -listed;
+    }
+    return compared[i] == listed;
   }
 
   /** The number of a file whose name no other version of it has; -1 if the index does not describe it. */

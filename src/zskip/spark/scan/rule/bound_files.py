@@ -73,7 +73,8 @@ class BoundFiles:
     def to_java(self, spark: SparkSession) -> JavaObject:
         """What `BoundIndex.java` knows of the files, and how it asks about them."""
         jvm, snapshot = self._jvm, self.index.snapshot
-        arrays = map(jvm.longs, (snapshot.sizes, snapshot.mtimes_ms, self.index.rows))
+        identities = np.zeros(len(snapshot), np.int64) if snapshot.identities is None else snapshot.identities
+        arrays = map(jvm.longs, (snapshot.sizes, snapshot.mtimes_ms, self.index.rows, identities))
         return jvm.list_of(java_callback(jvm, self.answer, spark._jsparkSession), jvm.strings(snapshot.paths), *arrays)
 
     def answer(self, question: str, listing: str | None, *arguments: Any) -> JavaObject:

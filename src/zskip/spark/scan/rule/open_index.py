@@ -194,12 +194,12 @@ def _fields_of_files(data_json: str, partitions: set[str]) -> tuple[Field, ...]:
 
 def _described_files(index: Index, root: str, fields: tuple[Field, ...]) -> Snapshot:
     """The files that an index describes, each as it was last seen, as if they were the table."""
-    latest: dict[str, tuple[int, int]] = {}
+    latest: dict[str, tuple[int, int, int]] = {}
     for listing in index.listings():
-        sizes_and_times = zip(listing.sizes.tolist(), listing.mtimes_ms.tolist(), strict=True)
-        latest.update(zip(listing.paths.to_pylist(), sizes_and_times, strict=True))
+        numbers_of = (listing.sizes.tolist(), listing.mtimes_ms.tolist(), listing.identities.tolist())
+        latest.update(zip(listing.paths.to_pylist(), zip(*numbers_of, strict=True), strict=True))
     paths = sorted(latest)
-    numbers = np.array([latest[path] for path in paths], np.int64).reshape(-1, 2)
+    numbers = np.array([latest[path] for path in paths], np.int64).reshape(-1, 3)
     return Snapshot(
         root=root,
         version=index.version,
@@ -209,5 +209,6 @@ def _described_files(index: Index, root: str, fields: tuple[Field, ...]) -> Snap
         paths=tuple(paths),
         sizes=numbers[:, 0].copy(),
         mtimes_ms=numbers[:, 1].copy(),
+        identities=numbers[:, 2].copy(),
         partition_of=np.zeros(len(paths), np.int32),
     )
