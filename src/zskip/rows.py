@@ -158,6 +158,7 @@ def _(result: OptimizeResult) -> list[Block]:
             ),
             *([("batches", _batches(result))] if result.batches > 1 or result.batches_before else []),
             *([("written by", _writer(result))] if result.writer else []),
+            *([("lost", "; ".join(result.notes))] if result.notes else []),
             ("seconds", _seconds(result.seconds)),
         ]
     ]
@@ -199,6 +200,7 @@ def _(result: CompactResult) -> list[Block]:
             ("rows", f"{result.rows:,}"),
             ("files", f"{result.files_before:,} -> {result.files_after:,}"),
             ("bytes", f"{show_size(result.bytes_before)} -> {show_size(result.bytes_after)}"),
+            *([("lost", "; ".join(result.notes))] if result.notes else []),
             ("seconds", _seconds(result.seconds)),
         ]
     ]

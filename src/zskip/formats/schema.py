@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from zskip.errors import CorruptFileError, UnsupportedError
 from zskip.formats.compression import codec_from_arrow
+from zskip.formats.traits import NO_TRAITS, FileTraits, common_traits, foreign_types, read_traits
 from zskip.index.collect.footer_sketches import FOOTER_SKETCHES
 from zskip.index.collect.footers import EncryptedFooterError, RawFooter, read_footer
 from zskip.index.collect.trust import is_of_zskip
@@ -37,7 +38,7 @@ _OFTEN = 4
 _THREADS = 8
 _BATCH = 512
 _PROBED_FILES = 64
-_Parsed = tuple[int, tuple[tuple[str, str], ...], str, str, tuple[str, ...]]
+_Parsed = tuple[int, tuple[tuple[str, str], ...], str, str, tuple[str, ...], tuple[Any, ...]]
 """What `Footer` has, as workers return it."""
 
 
@@ -54,6 +55,7 @@ class Footer:
     """Those that zskip has written into it, as `unpack_footer_sketches` reads them."""
     encrypted: tuple[str, ...] = ()
     """The top-level columns that are encrypted, or of which parts are."""
+    traits: FileTraits = NO_TRAITS
 
 
 def read_fields(storage: Storage, first: FileInfo) -> tuple[Field, ...]:
@@ -132,8 +134,10 @@ def read_footers(
 
 
 def _footer(parsed: _Parsed) -> Footer:
-    rows, columns, codec, sketches, encrypted = parsed
-    return Footer(rows=rows, columns=columns, codec=codec, sketches=sketches, encrypted=encrypted)
+    rows, columns, codec, sketches, encrypted, traits = parsed
+    return Footer(
+        rows=rows, columns=columns, codec=codec, sketches=sketches, encrypted=encrypted, traits=FileTraits(*traits)
+    )
 
 
 def _make_parser() -> FileParser:
@@ -161,6 +165,7 @@ class _FooterParser:
 
     def __init__(self) -> None:
         self._columns_of: dict[tuple[str, bytes | None, bool], tuple[tuple[str, str], ...]] = {}
+        self._foreign_types: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def __call__(self, footer: RawFooter) -> _Parsed:
         metadata = footer.metadata
@@ -169,10 +174,14 @@ class _FooterParser:
         key = schema_text, texts.get(b"ARROW:schema"), b'"variant"' in texts.get(_SPARK_KEY, b"")
         if key not in self._columns_of:
             self._columns_of[key] = _columns(metadata.schema, has_variants=key[2])
+            self._foreign_types[schema_text] = foreign_types(metadata.schema)
         # Other writers may copy the keys of a file, but not its rows.
         sketches = texts.get(FOOTER_SKETCHES, b"") if is_of_zskip(metadata.created_by) else b""
         encrypted = _names_of(metadata.schema, footer.encrypted) if footer.encrypted else ()
-        return metadata.num_rows, self._columns_of[key], _codec(footer), sketches.decode(errors="replace"), encrypted
+        # Plain values: workers may not have zskip.
+        traits = tuple(read_traits(footer, self._foreign_types[schema_text]))
+        text = sketches.decode(errors="replace")
+        return metadata.num_rows, self._columns_of[key], _codec(footer), text, encrypted, traits
 
 
 def _names_of(schema: pq.ParquetSchema, leaves: Collection[int]) -> tuple[str, ...]:
@@ -303,6 +312,10 @@ class Inspection:
     """(files,)."""
     codec: str
     """The codec of most rows; "" if there are none."""
+    traits: FileTraits
+    """Those that all files with rows have."""
+    lost_traits: tuple[str, ...]
+    """What new files cannot have since only some of the files have it, a sentence for each."""
 
 
 def inspect_footers(
@@ -312,37 +325,43 @@ def inspect_footers(
 
     merge: whether the session unifies differing schemas (then Spark decides which match); workers: read footers if
     there are many. Raises CorruptFileError for an unreadable file, and UnsupportedError for encrypted columns, which a
-    rewrite would write in the clear, and if files have different columns, since a rewrite under the first file's schema
-    would lose those of the others.
+    rewrite would write in the clear, for nanoseconds, which it would turn into numbers, and if files have different
+    columns, since a rewrite under the first file's schema would lose those of the others.
     """
     rows = np.zeros(len(snapshot), np.int64)
     codecs: Counter[str] = Counter()
+    traits: dict[FileTraits, None] = {}
     first: Footer | None = None
     files = list(zip(snapshot.paths, snapshot.sizes.tolist(), strict=True))
     for i, footer in enumerate(read_footers(storage, files, workers)):
         _check_not_encrypted(storage, snapshot.paths[i], footer)
+        _check_no_nanos(storage, snapshot.paths[i], footer)
         rows[i] = footer.rows
+        traits |= {footer.traits: None} if footer.rows else {}
         codecs[footer.codec] += footer.rows
         if first is None:
             first = footer
         elif footer.columns != first.columns and not merge:
             _refuse_mixed(storage, snapshot.paths[0], first, snapshot.paths[i], footer)
     del codecs[""]
-    return Inspection(rows=rows, codec=max(codecs, key=lambda codec: codecs[codec], default=""))
+    common, lost = common_traits(traits, snapshot.reading)
+    codec = max(codecs, key=lambda codec: codecs[codec], default="")
+    return Inspection(rows=rows, codec=codec, traits=common, lost_traits=lost)
 
 
 def read_clear_footers(
     storage: Storage, snapshot: Snapshot, most: int, workers: Workers | None = None
 ) -> tuple[Snapshot, list[Footer]]:
-    """Read the footers of at most so many files, evenly spaced; raises UnsupportedError if one has encrypted columns.
+    """Read the footers of at most so many files, evenly spaced, to which rows are appended; returns the files, too.
 
-    Returns the files, too.
+    Raises UnsupportedError for files that new ones would not match: with encrypted columns, or nanoseconds.
     """
     numbers = np.linspace(0, len(snapshot) - 1, min(len(snapshot), most)).astype(np.int64)
     some = snapshot.take(numbers)
     footers = list(read_footers(storage, list(zip(some.paths, some.sizes.tolist(), strict=True)), workers))
     for path, footer in zip(some.paths, footers, strict=True):
         _check_not_encrypted(storage, path, footer)
+        _check_no_nanos(storage, path, footer)
     return some, footers
 
 
@@ -357,6 +376,15 @@ def _check_not_encrypted(storage: Storage, path: str, footer: Footer) -> None:
         raise UnsupportedError(
             f'column "{footer.encrypted[0]}" is encrypted in "{storage.uri(path)}", and zskip would write it in the '
             "clear; leave rewrites, writes and sketches of this table to Spark, which has its keys"
+        )
+
+
+def _check_no_nanos(storage: Storage, path: str, footer: Footer) -> None:
+    if footer.traits.nanos:
+        raise UnsupportedError(
+            f'column "{footer.traits.nanos[0]}" holds nanoseconds in "{storage.uri(path)}", which Spark reads as '
+            "numbers (spark.sql.legacy.parquet.nanosAsLong), and would write as numbers for everybody; bring the files "
+            "to microseconds first"
         )
 
 

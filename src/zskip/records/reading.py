@@ -114,6 +114,10 @@ class Reading:
     declared: tuple[str, str] | None = None
     """Schemas of the files and of the partition columns in Spark's JSON; None where only the files declare them."""
     names: ColumnNames = SAME_NAMES
+    bloom_filters: tuple[str, ...] = ()
+    """The columns whose new files get Bloom filters, as the table's settings say."""
+    ignored_settings: tuple[str, ...] = ()
+    """Settings of the table that its new files do not follow."""
 
     def take(self, indices: Ints) -> Reading:
         """The same for the files at some indices."""

@@ -78,6 +78,8 @@ class OptimizeResult:
     """What wrote the new files: `arrow` or `spark`; empty where nothing was written."""
     writer_reason: str = ""
     """Why it was not `arrow`."""
+    notes: tuple[str, ...] = ()
+    """What the files had that the new ones lack, such as keys of other programs, a sentence for each."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,6 +130,8 @@ class CompactResult:
     """Commits."""
     seconds: dict[str, float]
     """By step, in the order the steps ran."""
+    notes: tuple[str, ...] = ()
+    """What the files had that the new ones lack, a sentence for each."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,6 +32,7 @@ from zskip.errors import (
     TableNotFoundError,
     UnsupportedError,
     ZskipError,
+    ZskipWarning,
 )
 from zskip.formats import IcebergFormat, StagedFile
 from zskip.index.collect.footers import NAN_STATISTICS
@@ -660,6 +661,21 @@ def test_where_holds_for_whole_files_or_not_at_all(catalog: SqlCatalog, spark: A
     assert 0 < result.files_before == len(old - after)
     assert set(kept) < old
     assert rows_of(table.refresh().scan().to_arrow()) == before
+
+
+def test_settings_of_new_files_are_followed_or_named(catalog: SqlCatalog, spark: Any) -> None:
+    table = small(catalog)
+    with table.transaction() as transaction:
+        transaction.set_properties(
+            {"write.parquet.bloom-filter-enabled.column.s": "true", "write.object-storage.enabled": "true"}
+        )
+    with pytest.warns(ZskipWarning, match=r"do not follow write\.object-storage\.enabled"):
+        result = zskip.table(spark, table).optimize(["a", "s"])
+    assert result.notes == ("new files do not follow write.object-storage.enabled",)
+    for entry in entries(table):
+        file = pq.read_metadata(entry.data_file.file_path.removeprefix("file://"))
+        columns = {c.path_in_schema: c for c in map(file.row_group(0).column, range(file.num_columns))}
+        assert [name for name, c in columns.items() if c.bloom_filter_offset is not None] == ["s"]
 
 
 def test_a_data_file_that_is_gone(catalog: SqlCatalog, spark: Any) -> None:

@@ -137,8 +137,9 @@ def test_many_small_files_are_written_by_few_tasks(spark: SparkSession, tmp_path
         (placing, pa.ArrowInvalid, "offset overflow while concatenating arrays"),
         (sorting, pa.ArrowInvalid, "offset overflow while concatenating arrays"),
         (sorting, pa.ArrowMemoryError, "malloc of size 53777856 failed"),
+        (placing, OverflowError, "Python integer 2147483648 out of bounds for int32"),
     ],
-    ids=["near", "far", "memory"],
+    ids=["near", "far", "memory", "offsets"],
 )
 def test_rows_that_pyarrow_cannot_join_are_left_to_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: Any, error: type[Exception], text: str

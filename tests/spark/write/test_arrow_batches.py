@@ -24,7 +24,7 @@ from zskip.layout.layout import Layout
 from zskip.records import Field, Sample
 from zskip.spark.forms import curve_form
 from zskip.spark.shipping import by_value
-from zskip.spark.write.arrow import dividing, placing, sorting
+from zskip.spark.write.arrow import dividing, placing, sorting, writing
 from zskip.spark.write.arrow.access import DiskAccess
 from zskip.spark.write.arrow.columns import column_values, has_nan
 from zskip.spark.write.arrow.dividing import Group, Joining, arriving, writer
@@ -665,3 +665,20 @@ def test_files_hold_what_iceberg_asks_of_columns_and_their_parts(tmp_path: Path)
 
 def nested(kind: pa.DataType) -> pa.DataType:
     return pa.struct([("m", kind)])
+
+
+def test_texts_that_one_array_cannot_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = pa.table({"s": pa.array([f"text {i % 3}" if i % 50 else None for i in range(1_000)]).dictionary_encode()})
+    real = writing.plain
+
+    def plain(column: pa.DictionaryArray) -> pa.Array:
+        decoded = real(column)
+        if decoded.nbytes > 3_000:
+            raise pa.ArrowInvalid("Take operation overflowed binary array capacity")
+        return decoded
+
+    monkeypatch.setattr(writing, "plain", plain)
+    monkeypatch.setattr(writing, "_TEXT_BYTES", 1_000)
+    given = options(tmp_path, pa.schema([("s", pa.string())]))
+    report = writing.write_parquet(given, given.reach(), 0, texts, Origins(1_000, np.zeros(0, np.int64)))
+    assert pq.read_table(tmp_path / "out" / report["name"][0].as_py())["s"].to_pylist() == texts["s"].to_pylist()

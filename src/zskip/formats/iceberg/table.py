@@ -32,6 +32,7 @@ from pyiceberg.schema import index_name_by_id
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.utils.properties import property_as_bool
 
 from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats.iceberg.column_ids import read_column_ids
@@ -44,6 +45,8 @@ from zskip.formats.schema import fields_from_json
 from zskip.records import Bools, ColumnIds, ColumnNames, Deletes, Reading, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage, leads_out
 
+_BLOOM_FILTER = "write.parquet.bloom-filter-enabled.column."
+_IGNORED = ("write.object-storage.enabled",)
 _THREADS = 8
 _GZIP = b"\x1f\x8b"
 
@@ -93,6 +96,14 @@ class Contents:
                 read_deletes=None if deleted is None else self._read_deletes,
                 declared=(data, json.dumps({"type": "struct", "fields": []})),
                 names=ColumnNames(ids=self._column_ids()),
+                bloom_filters=tuple(
+                    name.removeprefix(_BLOOM_FILTER)
+                    for name in self.metadata.properties
+                    if name.startswith(_BLOOM_FILTER) and property_as_bool(self.metadata.properties, name, False)
+                ),
+                ignored_settings=tuple(
+                    name for name in _IGNORED if property_as_bool(self.metadata.properties, name, False)
+                ),
             ),
         )
 

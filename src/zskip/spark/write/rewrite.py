@@ -63,6 +63,8 @@ class WriteOptions:
     sort_within_files: bool = True
     row_group_bytes: int = 128 << 20
     page_rows: int = 20_000
+    bloom_filters: tuple[str, ...] = ()
+    """The paths of columns that get one."""
 
 
 def writing_session(spark: SparkSession, *, by_name: bool = False) -> SparkSession:
@@ -101,6 +103,7 @@ def write_rows(rows: DataFrame, target: str, options: WriteOptions) -> None:
     """Write partition i of Spark as `part-<i>-....parquet`, in its order, into `target`."""
     writer = rows.write.mode("append").option("compression", codec_name(rows.sparkSession, options.compression.codec))
     writer = writer.options(**options.compression.settings)
+    writer = writer.options(**{f"parquet.bloom.filter.enabled#{path}": "true" for path in options.bloom_filters})
     writer = writer.option("parquet.block.size", options.row_group_bytes)
     writer.option("parquet.page.row.count.limit", options.page_rows).options(**_WRITER_OPTIONS).parquet(target)
 

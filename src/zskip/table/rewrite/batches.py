@@ -325,4 +325,5 @@ def _result(
         batches_before=batches_before,
         writer=" and ".join(sorted({result.writer for result in results})),
         writer_reason="; ".join(sorted({result.writer_reason for result in results} - {""})),
+        notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
     )

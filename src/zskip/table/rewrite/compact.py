@@ -22,7 +22,7 @@ from zskip.table.journal import record_operation
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_selection import select_partitions
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.rewrite.writers import Rewrite, choose_engine, rewrite_in_place
+from zskip.table.rewrite.writers import Rewrite, choose_engine, rewrite_in_place, warn_of_losses
 from zskip.table.session import merges_schemas
 from zskip.table.snapshot import open_reader
 from zskip.table.unchanged_files import FileIdentity, LiveFiles, identify_files
@@ -49,6 +49,7 @@ class _Commit:
     removed: tuple[int, ...]
     rows: int
     directories: frozenset[str]
+    notes: tuple[str, ...]
 
 
 def check_sizes(target_file_size: int | str, min_file_size: int | str | None) -> tuple[int, int]:
@@ -166,12 +167,14 @@ def _merge(
             _log.info("%s; merging the remaining files again", error)
             continue
         base = rewrite.reader.snapshot
+        warn_of_losses(handle.storage.root, committed.notes)
         return _Commit(
             version=committed.version,
             added=committed.sizes,
             removed=tuple(base.sizes.tolist()),
             rows=committed.rows,
             directories=frozenset(base.partitions[i].directory for i in np.unique(base.partition_of).tolist()),
+            notes=committed.notes,
         )
     return None
 
@@ -200,6 +203,8 @@ def _rewrite(handle: Handle, reader: Reader, bins: Sequence[Ints], timer: StepTi
         arrangement=merged,
         rows=footers.rows,
         compression=Compression(codec=footers.codec or "zstd"),
+        traits=footers.traits,
+        lost_traits=footers.lost_traits,
     )
 
 
@@ -219,4 +224,5 @@ def _result(handle: Handle, files: Snapshot, commits: Sequence[_Commit], timer: 
         partitions=len(frozenset().union(*(commit.directories for commit in commits))),
         batches=len(commits),
         seconds=timer.seconds,
+        notes=tuple(dict.fromkeys(note for commit in commits for note in commit.notes)),
     )

@@ -55,6 +55,7 @@ from zskip.table.rewrite.writers import (
     choose_engine,
     open_target,
     open_writer,
+    warn_of_losses,
 )
 from zskip.table.session import is_case_sensitive, merges_schemas, time_zone
 from zskip.table.snapshot import open_reader, read_snapshot
@@ -153,7 +154,9 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
             batches=1,
             writer=writer.writer,
             writer_reason=writer.writer_reason,
+            notes=committed.notes,
         )
+        warn_of_losses(handle.storage.root, committed.notes)
         _record(target, request, result, chosen, committed.names)
         with timer.step("index"):
             index_new_files(target, chosen.layout.fields)
@@ -256,6 +259,8 @@ def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
         rows=plan.footers.rows,
         compression=plan.compression,
         page_rows=plan.page_rows,
+        traits=plan.footers.traits,
+        lost_traits=plan.footers.lost_traits,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from zskip.errors import ConflictError, UnsupportedError
+from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
 from zskip.formats import StagedFile, new_table
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
+from zskip.formats.traits import NO_TRAITS, FileTraits
 from zskip.layout.pages import MOST_ROWS
 from zskip.records import Ints, Snapshot
 from zskip.spark.write.staging import check_spark_writes, stage_files
@@ -45,6 +48,14 @@ class Rewrite:
     compression: Compression
     page_rows: int = MOST_ROWS
     """The most rows in a page of a new file."""
+    traits: FileTraits
+    """What all files to rewrite have in common beside rows."""
+    lost_traits: tuple[str, ...]
+    """As in `Inspection`."""
+
+    def notes(self, kept: FileTraits) -> tuple[str, ...]:
+        """What new files lose that keep only some of the traits, a sentence for each."""
+        return (*self.lost_traits, *self.traits.lost_in(kept))
 
 
 class Writer(Protocol):
@@ -123,6 +134,7 @@ class FileWriter:
         self._reader: Reader | None = None
         self._rows = 0
         self._staged: Sequence[StagedFile] = ()
+        self._notes: tuple[str, ...] = ()
 
     def write(self, rewrite: Rewrite) -> None:
         """Write the new files and check that they hold every live row of each partition."""
@@ -143,6 +155,8 @@ class FileWriter:
             )
             self._staging, self.writer_reason = written.directory, written.spark_reason
             self.writer = SPARK if self.writer_reason else ARROW
+            traits = rewrite.traits
+            self._notes = rewrite.notes(traits.kept_by_spark if self.writer_reason else traits.kept_by_arrow)
             live = rewrite.reader.count_live_rows(rewrite.rows)
         numbers = [number for number, _ in written.files]
         files = [file for _, file in written.files]
@@ -178,6 +192,7 @@ class FileWriter:
             compression=rewrite.compression,
             page_rows=rewrite.page_rows,
             rows=rows,
+            traits=rewrite.traits.kept_by_arrow,
         )
         return RowsWritten(rewrite.arrangement.write_files(job), rows)
 
@@ -201,6 +216,7 @@ class FileWriter:
             row_bytes=self._base.bytes / max(rows, 1),
             stored=columns if reader.files_hold_rows else reader.stored_columns(live),
             snapshot=self._base,
+            traits=rewrite.traits.kept_by_arrow,
         )
         return RowsWritten(rewrite.arrangement.write_rows(job, rows), rows)
 
@@ -209,7 +225,11 @@ class FileWriter:
         from zskip.spark.schema import name_as_stored, restore_field_ids
         from zskip.spark.write.rewrite import WriteOptions, write_rows, writing_session
 
-        options = WriteOptions(compression=rewrite.compression, page_rows=rewrite.page_rows)
+        options = WriteOptions(
+            compression=rewrite.compression,
+            page_rows=rewrite.page_rows,
+            bloom_filters=rewrite.traits.kept_by_spark.bloom_filters,
+        )
         session = writing_session(self._spark, by_name=self._base.reading.declared is not None)
         reader, arrangement = rewrite.reader, rewrite.arrangement
         if reader.files_hold_rows:
@@ -236,6 +256,7 @@ class FileWriter:
             sizes=tuple(file.size for file in self._staged),
             names=tuple(file.name for file in self._staged),
             rows=self._rows,
+            notes=self._notes,
         )
 
     def abort(self) -> None:
@@ -283,7 +304,8 @@ class EngineWriter:
                 compression=rewrite.compression,
                 page_rows=rewrite.page_rows,
             )
-            return self._engine.commit(snapshot, rows, info)
+            committed = self._engine.commit(snapshot, rows, info)
+            return dataclasses.replace(committed, notes=rewrite.notes(NO_TRAITS))
 
     def _count_rows(self) -> int:
         """The live rows of the files; where other files change them, the engine's own reader counts."""
@@ -304,6 +326,13 @@ def open_writer(spark: SparkSession, handle: Handle, target: Handle, engine: Eng
     if engine is not None:
         return EngineWriter(spark, engine)
     return FileWriter(spark, handle.storage, target, replaces=target is handle, writer=writer)
+
+
+def warn_of_losses(root: str, notes: Sequence[str]) -> None:
+    """Say what a rewrite could not keep."""
+    if notes:
+        text = f'"{root}" was rewritten, and its new files lack what the old ones had: {"; ".join(notes)}'
+        warnings.warn(text, ZskipWarning, stacklevel=4)
 
 
 def rewrite_in_place(

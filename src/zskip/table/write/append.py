@@ -20,6 +20,7 @@ from zskip.errors import ColumnError, InputError
 from zskip.formats import BatchId
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_clear_footers
+from zskip.formats.traits import FileTraits, common_traits
 from zskip.index import BoundIndex
 from zskip.layout.curves import curve_traits
 from zskip.layout.layout import Layout
@@ -225,6 +226,7 @@ def _plan(handle: Handle, snapshot: Snapshot, request: OptimizeRequest | None) -
     codecs = [footer.codec for footer in footers if footer.codec]
     compression = Compression(codec=max(set(codecs), key=codecs.count, default="zstd"))
     partition_rows = np.bincount(some.partition_of, rows, len(some.partitions)).astype(np.int64)
+    traits, _ = common_traits({footer.traits for footer in footers if footer.rows}, snapshot.reading)
     return WritePlan(
         snapshot=snapshot,
         fields=fields,
@@ -232,6 +234,7 @@ def _plan(handle: Handle, snapshot: Snapshot, request: OptimizeRequest | None) -
         row_size=some.bytes / max(int(rows.sum()), 1),
         compression=compression,
         page_rows=rows_per_page(handle.storage, some, partition_rows, fields, compression),
+        traits=traits,
         layout=None if request is None else _own_cuts(handle, request.guide, fields),
     )
 
@@ -273,6 +276,7 @@ def plan_new_rows(snapshot: Snapshot, fields: tuple[Field, ...], request: Optimi
         row_size=None,
         compression=compression or Compression(codec="zstd"),
         page_rows=None,
+        traits=FileTraits(bloom_filters=snapshot.reading.bloom_filters),
     )
 
 

@@ -19,6 +19,7 @@ from zskip.formats import RowRules, StagedFile
 from zskip.formats.compression import Compression, arrow_codec
 from zskip.formats.hive import infer_partitions
 from zskip.formats.schema import read_footers
+from zskip.formats.traits import NO_TRAITS, FileTraits
 from zskip.layout.layout import Layout
 from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.predict import predict_share
@@ -65,6 +66,8 @@ class WritePlan:
     """As in `RowRules`."""
     stored: str | None = None
     """As in `RowRules`."""
+    traits: FileTraits = NO_TRAITS
+    """What the table's files have beside rows."""
     layout: Layout | None = None
     """That of the table's files, by which new rows can be placed without a sample; None where there is none."""
 
@@ -306,6 +309,7 @@ def _rows_job(handle: Handle, spark: SparkSession, incoming: Incoming, plan: Wri
         row_bytes=plan.row_size or 1.0,
         stored=plan.stored,
         snapshot=plan.snapshot,
+        traits=plan.traits.kept_by_arrow,
     )
 
 
@@ -345,7 +349,11 @@ def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, stag
         rows = counted.drop(ORDINAL)
     if writing.plan.stored is not None:
         rows = name_as_stored(rows, writing.plan.stored)
-    options = WriteOptions(compression=writing.plan.compression, page_rows=writing.page_rows)
+    options = WriteOptions(
+        compression=writing.plan.compression,
+        page_rows=writing.page_rows,
+        bloom_filters=writing.plan.traits.bloom_filters,
+    )
     write_rows(rows, handle.storage.uri(staging), options)
     return int(observation.get["rows"])
 

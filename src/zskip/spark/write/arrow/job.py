@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
 from zskip.formats.compression import Compression, arrow_codec
+from zskip.formats.traits import ARROW_SCHEMA, NO_TRAITS, FileTraits
 from zskip.layout.joining import join_segments, side_by_side
 from zskip.layout.layout import Layout
 from zskip.layout.pages import PageOrder
@@ -40,7 +42,9 @@ from zskip.spark.write.arrow.schema import (
     NotReadable,
     arrow_schema,
     check_pyarrow,
+    foreign_type,
     limit_in,
+    same_values,
     without_ids,
 )
 from zskip.spark.write.arrow.spool import SPOOLED, Spool, spool_placer, spooler
@@ -124,6 +128,8 @@ class _ArrowJob:
     """Directory of the new files, relative to the target."""
     compression: Compression
     page_rows: int
+    traits: FileTraits = NO_TRAITS
+    """What new files keep of old ones."""
 
     def _check_session(self) -> None:
         """Raise NotArrow if the session writes in a way that pyarrow does not."""
@@ -166,7 +172,19 @@ class _ArrowJob:
             },
             page_order=page_order,
             make_bounds=make_bounds,
+            **self._kept_traits(schema),
         )
+
+    def _kept_traits(self, schema: pa.Schema) -> dict[str, Any]:
+        """The options by which new files keep what `traits` says of the columns of a schema."""
+        types = {name: foreign_type(kind) for name, kind in self.traits.types if name in schema.names}
+        stored = [types.get(field.name, field.type) for field in schema]
+        keys = dict(self.traits.keys)
+        for content in self.traits.arrow_schema:
+            noted = pa.ipc.read_schema(pa.py_buffer(content))
+            if noted.names == schema.names and all(map(same_values, noted.types, stored)):
+                keys[ARROW_SCHEMA] = base64.b64encode(content)
+        return {"types": types, "keys": keys, "bloom_filters": self.traits.bloom_filters}
 
     @contextmanager
     def _explain_failures(self) -> Iterator[None]:

@@ -17,6 +17,12 @@ from zskip.types import DataType
 
 FIELD_ID = "parquet.field.id"
 """The key of a column's id in Spark's schema."""
+_FOREIGN = {
+    **{f"uint{bits}": getattr(pa, f"uint{bits}")() for bits in (8, 16, 32, 64)},
+    "timestamp[ms]": pa.timestamp("ms"),
+    "timestamp[ms, tz=UTC]": pa.timestamp("ms", "UTC"),
+}
+"""Types of Parquet that Spark reads as others, by their names in `FileTraits`."""
 _ATOMIC = {
     "boolean": pa.bool_(),
     "byte": pa.int8(),
@@ -35,7 +41,7 @@ _ICEBERG_TYPE, _PARTS = "iceberg.type", "zskip.parts"
 """Keys of a column's metadata: its type where Spark reads and writes another, and the metadata of parts of lists and
 maps."""
 _NOTED = (FIELD_ID, _ICEBERG_TYPE, _PARTS)
-_FIXED = re.compile(r"fixed\[(\d+)\]")
+_FIXED = re.compile(r"fixed(?:_size_binary)?\[(\d+)\]")
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 LONG_DIGITS = 18
 """Decimals of at most so many digits fit into 64 bits."""
@@ -67,7 +73,7 @@ def explain_limits() -> Iterator[None]:
     """Raise what pyarrow cannot do with rows, such as join texts of more than 2 GB, as NotArrow."""
     try:
         yield
-    except (pa.ArrowException, MemoryError) as error:
+    except (pa.ArrowException, MemoryError, OverflowError) as error:
         raise NotArrow(f"pyarrow cannot divide or join its rows: {first_line(error)}") from error
 
 
@@ -153,6 +159,17 @@ def _iceberg_type(name: str) -> pa.DataType | None:
     if name == "uuid" and not hasattr(pa, "uuid"):
         raise NotArrow(f"pyarrow {pa.__version__} has no UUIDs")
     return pa.uuid() if name == "uuid" else pa.time64("us") if name == "time" else None
+
+
+def foreign_type(name: str) -> pa.DataType:
+    """A type that Spark does not write; raises NotArrow where pyarrow is too old for it.
+
+    >>> foreign_type("fixed_size_binary[16]")
+    FixedSizeBinaryType(fixed_size_binary[16])
+    """
+    if name == "json" and not hasattr(pa, "json_"):
+        raise NotArrow(f"pyarrow {pa.__version__} has no JSON")
+    return _iceberg_type(name) or (pa.json_() if name == "json" else _FOREIGN[name])
 
 
 def without_ids(schema_json: str) -> str:

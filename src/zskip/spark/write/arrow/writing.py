@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +56,10 @@ _PART, _PART_ROWS = 8, 1_000
 _ROW_GROUP_BYTES = 128 << 20
 PENDING_BYTES = 192 << 20
 """Larger files go through an Arrow file on disk."""
+_TEXT_BYTES = 1 << 30
+"""Of texts in one array."""
+_FALSE_POSITIVES = 0.01
+"""Of Bloom filters, as in parquet-mr."""
 _ARROW, _ZSKIP = b"parquet-cpp-arrow version ", b"parquet-cpp-zskip version "
 """The writer of a file: bounds of our own writer allow more conclusions (see `index.collect.trust`)."""
 
@@ -76,9 +80,14 @@ class FileOptions:
         metadata: Mapping[str, str],
         page_order: PageOrder | None = None,
         make_bounds: MakeBounds | None = None,
+        types: Mapping[str, pa.DataType] | None = None,
+        keys: Mapping[bytes, bytes] | None = None,
+        bloom_filters: Collection[str] = (),
     ) -> None:
         """directory: relative to the table; row_bytes: of a row in the files as they are; metadata: of the footers;
-        page_order: of rows with keys, which lie by key without; make_bounds: where footers have the bounds of keys."""
+        page_order: of rows with keys, which lie by key without; make_bounds: where footers have the bounds of keys;
+        types: of columns that are stored otherwise than in `schema`; keys: further metadata; bloom_filters: the paths
+        of columns that get one."""
         self.reach = reach
         self.directory = directory
         self.schema = schema
@@ -88,7 +97,9 @@ class FileOptions:
         # Whole pages, so that those of a second row group begin where the page order has them begin.
         rows = max(1, int(_ROW_GROUP_BYTES / max(row_bytes, 1e-9)))
         self.group_rows = rows - rows % page_rows or rows
-        self.metadata = {key.encode(): value.encode() for key, value in metadata.items()}
+        self.metadata = {**(keys or {}), **{key.encode(): value.encode() for key, value in metadata.items()}}
+        self.types = types or {}
+        self.bloom_filters = bloom_filters
         self.page_order = page_order
         self.make_bounds = make_bounds
 
@@ -122,14 +133,15 @@ def write_parquet(
     name = f"part-{file:05d}-{uuid.uuid4()}-c000{SUFFIXES[options.codec]}.parquet{STAGED}"
     path = f"{options.directory}/{name}"
     nans = _columns_with_nan(table)
-    table, has_dictionary = _prepare(table, options)
-    leaves = [
-        (leaf, has_dictionary[i], i in nans and pa.types.is_floating(kind))
-        for i, field in enumerate(options.schema)
-        for leaf, kind in leaves_of(field.type, field.name)
-    ]
     scratch = access.scratch(path)
     try:
+        rows = table
+        table, has_dictionary = _prepare(rows, options)
+        leaves = [
+            (leaf, has_dictionary[i], i in nans and pa.types.is_floating(kind))
+            for i, field in enumerate(options.schema)
+            for leaf, kind in leaves_of(field.type, field.name)
+        ]
         with (
             pa.OSFile(scratch, "wb") as sink,
             pq.ParquetWriter(
@@ -142,6 +154,7 @@ def write_parquet(
                 write_page_index=True,
                 data_page_size=_PAGE_BYTES,
                 max_rows_per_page=options.page_rows,
+                **_bloom_filters(rows, [leaf for leaf, _, _ in leaves], options),
                 store_schema=False,
                 store_decimal_as_integer=True,
             ) as stream,
@@ -172,17 +185,58 @@ def _prepare(table: pa.Table, options: FileOptions) -> tuple[pa.Table, list[bool
         _final_dictionary(column.chunk(0), repeats) if pa.types.is_dictionary(column.type) else column
         for column, repeats in zip(table.columns, has_dictionary, strict=True)
     ]
+    for name, data_type in options.types.items():
+        i = table.schema.get_field_index(name)
+        columns[i] = _stored_as(columns[i], data_type)
     # Not the types of other columns: their parts may have the ids of old files.
     fields = [
-        field.with_type(column.type) if pa.types.is_dictionary(column.type) else field
+        field.with_type(column.type) if pa.types.is_dictionary(column.type) or field.name in options.types else field
         for field, column in zip(options.schema, columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields)), has_dictionary
 
 
-def _final_dictionary(column: pa.DictionaryArray, repeats: bool) -> pa.Array:
+def _final_dictionary(column: pa.DictionaryArray, repeats: bool) -> pa.Array | pa.ChunkedArray:
     # Beside nulls pyarrow takes a value that is missing for one that is there, and bounds for wider ones.
-    return without_unused(column) if repeats and not column.null_count else plain(column)
+    return without_unused(column) if repeats and not column.null_count else _decoded(column)
+
+
+def _decoded(column: pa.DictionaryArray) -> pa.ChunkedArray:
+    """Replace a dictionary by its texts, in chunks that Arrow's offsets of 32 bits reach."""
+    longest = pc.max(pc.binary_length(column.dictionary)).as_py() or 1
+    rows = max(_TEXT_BYTES // longest, 1)
+    chunks = [plain(column.slice(start, rows)) for start in range(0, len(column), rows)]
+    return pa.chunked_array(chunks, column.type.value_type)
+
+
+def _stored_as(column: pa.Array | pa.ChunkedArray, data_type: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Convert a column to a type that Spark does not write; raises ArrowInvalid for values outside of it."""
+    if pa.types.is_dictionary(column.type):
+        column = plain(column)
+    if not isinstance(data_type, pa.BaseExtensionType):
+        return column.cast(data_type)
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    stored = [pa.ExtensionArray.from_storage(data_type, chunk.cast(data_type.storage_type)) for chunk in chunks]
+    return pa.chunked_array(stored, data_type)
+
+
+def _bloom_filters(table: pa.Table, leaves: Collection[str], options: FileOptions) -> dict[str, Any]:
+    """The argument of pyarrow's writer that has columns get Bloom filters, of the size that their values need."""
+    wanted = {
+        leaf: {
+            "ndv": max(_count_values(table.column(leaf)) if leaf in table.schema.names else table.num_rows, 1),
+            "fpp": _FALSE_POSITIVES,
+        }
+        for leaf in leaves
+        if leaf in options.bloom_filters
+    }
+    return {"bloom_filter_options": wanted} if wanted else {}
+
+
+def _count_values(column: pa.ChunkedArray) -> int:
+    if pa.types.is_dictionary(column.type):
+        return len(column.chunk(0).dictionary)
+    return int(pc.count_distinct(column).as_py())
 
 
 def _columns_with_nan(table: pa.Table) -> list[int]:
