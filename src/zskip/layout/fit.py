@@ -16,7 +16,7 @@ from zskip.layout.curves import CURVES, default_curve
 from zskip.layout.curves.base import Curve
 from zskip.layout.layout import Layout
 from zskip.layout.predict import boxes, sample_ranks
-from zskip.layout.program import LARGEST, Cells, cut_cells, own_files
+from zskip.layout.program import LARGEST, SMALLEST, Cells, cut_cells, own_files
 from zskip.layout.ranks import BOUNDS, bounds_of
 from zskip.layout.tree.tree import Int32s
 from zskip.layout.workload import Ranks, Touch, Workload, column_weights, synthetic_workload
@@ -40,6 +40,7 @@ def fit(
     beside: Sequence[tuple[Values, Floats]] = (),
     like: Layout | None = None,
     seed: int = 0,
+    smallest: float = SMALLEST,
 ) -> Layout:
     """Fit bounds and cuts to a sample.
 
@@ -47,8 +48,9 @@ def fit(
     table; workload: over the dense ranks of the sample, synthetic by default; beside: for each column values from the
     rest of the table and how many rows each stands for, so that the bounds fit the whole table; like: a layout by the
     same columns, curve and build, whose bounds are kept, and whose cuts are kept, too, except inside segments that hold
-    too many rows for one file (in an unpartitioned table); seed: of the synthetic workload. Raises InputError and
-    ColumnError if the columns or options do not go together.
+    too many rows for one file (in an unpartitioned table); seed: of the synthetic workload; smallest: the least weight
+    of a file where cuts are free, as a multiple of the desired one. Raises InputError and ColumnError if the columns or
+    options do not go together.
     """
     check_curve([field.name for field in sample.fields], curve, build)
     kind, coder = CURVES[curve], BUILDS[build]
@@ -87,7 +89,7 @@ def fit(
     )
     if spread is not None:
         return _add_segments(shape, shape.cut_keys, spread)
-    return _fit_cuts(shape, sample, file_counts, workload, seed, old_cuts)
+    return _fit_cuts(shape, sample, file_counts, workload, seed, old_cuts, smallest)
 
 
 def check_curve(columns: Sequence[str], curve: str, build: str) -> None:
@@ -153,6 +155,7 @@ def _fit_cuts(
     workload: Workload | None,
     seed: int,
     old_cuts: Keys | None,
+    smallest: float,
 ) -> Layout:
     """Add the cuts to a layout without any, and the files to each long run of one key.
 
@@ -176,6 +179,7 @@ def _fit_cuts(
         if old_cuts is not None:
             edges = _keep_edges(edges, np.searchsorted(keys, old_cuts), sizes)
         cells = _build_cells(ranks, rows, edges, sizes, ordinal, file_counts[cut], touch := Touch(workload))
+        cells = replace(cells, smallest=smallest)
         first_cell = np.searchsorted(cells.partition, np.arange(len(cut)))
         for partition, start, cuts in zip(cut.tolist(), first_cell.tolist(), cut_cells(cells, touch), strict=True):
             offsets = edges[cuts]

@@ -29,6 +29,8 @@ class Cells:
     """(cells,), ascending from 0 without gaps."""
     files: Ints
     """(partitions,) desired number of files."""
+    smallest: float = SMALLEST
+    """The least rows of a file, as a multiple of its desired rows."""
     low: Sequence[Ranks]
     """For each column (cells,), as `Touch.classes` gives them."""
     high: Sequence[Ranks]
@@ -84,7 +86,7 @@ def _segments(cells: Cells, touch: Touch) -> _Segments:
             np.maximum(high[d], cells.high[d][starts], out=high[d])
         size = before[ends + 1] - before[starts]
         values = np.full(len(ends), _TOO_SMALL)
-        fits = size >= SMALLEST - 1e-9
+        fits = size >= cells.smallest - 1e-9
         values[fits] = size[fits] * touch.share([x[fits] for x in low], [x[fits] for x in high])
         cost[ends, offset] = values
     return _Segments(first=first, cost=cost, files=own_files(cells.size))

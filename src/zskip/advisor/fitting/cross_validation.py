@@ -14,6 +14,7 @@ from zskip.layout.curves import curve_traits
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
 from zskip.layout.predict import predict_share, sample_ranks
+from zskip.layout.program import SMALLEST
 from zskip.layout.workload import UNSEEN, synthetic_workload
 from zskip.predicate import Predicate
 from zskip.records import Floats, Ints, Sample, Values
@@ -42,6 +43,8 @@ class Target:
     unseen: float = UNSEEN
     """Share (0 to 1) of tomorrow's queries that are not in the workload."""
     seed: int = 0
+    smallest: float = SMALLEST
+    """As `fit` takes it."""
 
 
 def scale_down(files: Ints, most: int) -> Ints:
@@ -124,6 +127,7 @@ def fit_layout(
         workload=mixed,
         beside=beside,
         like=guide if curve_traits(curve).needs_workload else None,
+        smallest=target.smallest,
     )
 
 

@@ -22,6 +22,7 @@ from zskip.errors import ZskipWarning
 from zskip.layout.curves import curve_for, curves_for, default_curve
 from zskip.layout.fit import check_curve, fit
 from zskip.layout.layout import Layout
+from zskip.layout.program import SMALLEST
 from zskip.layout.workload import Workload as RankedWorkload
 from zskip.predicate import columns_of
 from zskip.records import Field, Ints, Sample, Snapshot
@@ -30,6 +31,8 @@ from zskip.table.handle import Handle
 from zskip.table.optimize_request import AUTO, OptimizeRequest
 
 _HARDLY_ANY = 0.99
+_SMALLEST_SIZED = 0.7
+"""The least weight of a file where its size is asked for, as `fit` takes it."""
 """The share of nulls from which on a key is hardly one."""
 
 
@@ -72,6 +75,7 @@ def choose_layout(
     for field, nulls in zip(sample.fields, sample.nulls, strict=True):
         warn_of_nulls(field, nulls.mean() if len(nulls) else 0.0, "sampled")
     guide = request.guide if _fits(request.guide, sample) else None
+    smallest = SMALLEST if request.target_file_size is None else _SMALLEST_SIZED
     if not request.needs_workload:
         layout = fit(
             sample,
@@ -82,6 +86,7 @@ def choose_layout(
             beside=request.beside if _have_types(request, sample) else (),
             like=guide,
             seed=request.seed,
+            smallest=smallest,
         )
         return ChosenLayout(layout=layout, curve=request.curve, workload=None, fitted_to=None)
     workload, parsed = parse_workload(handle, snapshot, request.workload, sample.fields)
@@ -91,6 +96,7 @@ def choose_layout(
         sort_within_files=request.sort_within_files,
         unseen=request.unseen,
         seed=request.seed,
+        smallest=smallest,
     )
     curve = curve_for(request.curve, len(request.by))
     if curve == AUTO:

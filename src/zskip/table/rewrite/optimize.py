@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import time
 import warnings
 from contextlib import nullcontext
@@ -16,8 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
-from zskip.errors import ConflictError, CorruptFileError, StorageError, ZskipWarning
+from zskip.errors import ConflictError, CorruptFileError, StorageError, ZskipError, ZskipWarning
 from zskip.formats.compression import Compression
 from zskip.formats.schema import Inspection, inspect_footers
 from zskip.index import refresh
@@ -51,6 +53,7 @@ from zskip.table.rewrite.file_selection import select_partitions, select_unchang
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import (
     ENGINE_WRITES,
+    OldFiles,
     Rewrite,
     choose_engine,
     open_target,
@@ -68,6 +71,9 @@ if TYPE_CHECKING:
     from zskip.spark.formats import Reader
 
 _MOST_FOOTERS = 2_000
+_AIM = 1.1
+"""Files of the target's size between 0.75 and 1.5 are right, of which this is the geometric middle, about."""
+_log = logging.getLogger("zskip")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -127,8 +133,9 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
         try:
             with timer.step("sample"):
                 sample = _sample(spark, plan, request)
+                plan, weighed = _size_files(spark, handle, plan, sample, request)
             with timer.step("fit"):
-                chosen = choose_layout(handle, plan.reader.snapshot, sample, plan.files, plan.partition_rows, request)
+                chosen = choose_layout(handle, plan.reader.snapshot, weighed, plan.files, plan.partition_rows, request)
                 before, depths = _measure_before(handle, plan, sample, chosen)
                 if request.where is None and request.only is None:
                     request = dataclasses.replace(request, depths=depths)
@@ -250,17 +257,50 @@ def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sampl
         return draw_bernoulli(frame, plan.fields, ORDINAL, fraction, request.seed)
 
 
+def _size_files(
+    spark: SparkSession, handle: Handle, plan: _Plan, sample: Sample, request: OptimizeRequest
+) -> tuple[_Plan, Sample]:
+    """Choose the number of files by the bytes that rows take once they are clustered, if their size is asked for.
+
+    Returns the sample, too, with weights by bytes in place of rows.
+    """
+    from zskip.spark.write.arrow.schema import NotArrow
+
+    rows, snapshot = int(plan.footers.rows.sum()), plan.reader.snapshot
+    is_whole = request.target_file_size is not None and plan.files.sum() > len(np.flatnonzero(plan.partition_rows))
+    if not is_whole or not len(sample) or any(field.computed for field in plan.fields):
+        return plan, sample
+    try:
+        old = OldFiles(**_files_to_rewrite(plan))
+        sizes = old.through_arrow(spark, handle.storage, handle.storage, "").estimate_sizes(sample)
+    except (NotArrow, pa.ArrowException, ZskipError, OSError) as error:
+        _log.info("%s: the size of new files is that of the old ones: %s", snapshot.root, error)
+        return plan, sample
+    bytes_before = np.bincount(snapshot.partition_of, snapshot.sizes, len(plan.files))
+    factor = sizes.row_bytes * rows / max(snapshot.bytes, 1)
+    files = files_per_partition(request, plan.partition_rows, (bytes_before * factor / _AIM).astype(np.int64))
+    weights = sample.weights * sizes.weights
+    totals = [np.bincount(sample.partition, values, len(files)) for values in (sample.weights, weights)]
+    weights *= (totals[0] / np.maximum(totals[1], 1e-9))[sample.partition]
+    return dataclasses.replace(plan, files=files), dataclasses.replace(sample, weights=weights)
+
+
+def _files_to_rewrite(plan: _Plan) -> dict[str, Any]:
+    return {
+        "reader": plan.reader,
+        "rows": plan.footers.rows,
+        "compression": plan.compression,
+        "page_rows": plan.page_rows,
+        "traits": plan.footers.traits,
+        "lost_traits": plan.footers.lost_traits,
+    }
+
+
 def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
     from zskip.spark.write.arrangement import ClusteredRows
 
     return Rewrite(
-        reader=plan.reader,
-        arrangement=ClusteredRows(layout=layout, sort_within_files=request.sort_within_files),
-        rows=plan.footers.rows,
-        compression=plan.compression,
-        page_rows=plan.page_rows,
-        traits=plan.footers.traits,
-        lost_traits=plan.footers.lost_traits,
+        arrangement=ClusteredRows(layout=layout, sort_within_files=request.sort_within_files), **_files_to_rewrite(plan)
     )
 
 

@@ -31,18 +31,17 @@ if TYPE_CHECKING:
 
     from zskip.spark.formats import Engine, EngineCommit, Reader
     from zskip.spark.write.arrangement import Arrangement
-    from zskip.spark.write.arrow.job import RowsWritten
+    from zskip.spark.write.arrow.job import ArrowRewrite, RowsWritten
 
 ENGINE_WRITES = "the format's own code in the session writes its files"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Rewrite:
-    """What to write, and how."""
+class OldFiles:
+    """The files to rewrite, and what new ones have of them."""
 
     reader: Reader
     """Of the files to rewrite only."""
-    arrangement: Arrangement
     rows: Ints
     """(files,) rows in each file, deleted ones too."""
     compression: Compression
@@ -52,6 +51,34 @@ class Rewrite:
     """What all files to rewrite have in common beside rows."""
     lost_traits: tuple[str, ...]
     """As in `Inspection`."""
+
+    def through_arrow(self, spark: SparkSession, source: Storage, target: Storage, staging: str) -> ArrowRewrite:
+        """The rewrite of what files hold, through Arrow alone; raises NotReadable where it cannot be."""
+        from zskip.spark.write.arrow.job import ArrowRewrite
+        from zskip.spark.write.arrow.schema import NotReadable
+
+        readable = self.reader.readable_files()
+        if readable is None:
+            raise NotReadable("only the format's own code reads them")
+        return ArrowRewrite(
+            spark=spark,
+            schema=self.reader.schema,
+            readable=readable,
+            source=source,
+            target=target,
+            staging=staging,
+            compression=self.compression,
+            page_rows=self.page_rows,
+            rows=int(self.rows.sum()),
+            traits=self.traits.kept_by_arrow,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Rewrite(OldFiles):
+    """What to write, and how."""
+
+    arrangement: Arrangement
 
     def notes(self, kept: FileTraits) -> tuple[str, ...]:
         """What new files lose that keep only some of the traits, a sentence for each."""
@@ -176,25 +203,10 @@ class FileWriter:
 
     def _write_files(self, rewrite: Rewrite, staging: str) -> RowsWritten:
         """Write what files hold, through Arrow alone."""
-        from zskip.spark.write.arrow.job import ArrowRewrite, RowsWritten
-        from zskip.spark.write.arrow.schema import NotReadable
+        from zskip.spark.write.arrow.job import RowsWritten
 
-        rows, readable = int(rewrite.rows.sum()), rewrite.reader.readable_files()
-        if readable is None:
-            raise NotReadable("only the format's own code reads them")
-        job = ArrowRewrite(
-            spark=self._spark,
-            schema=rewrite.reader.schema,
-            readable=readable,
-            source=self._source,
-            target=self._target.storage,
-            staging=staging,
-            compression=rewrite.compression,
-            page_rows=rewrite.page_rows,
-            rows=rows,
-            traits=rewrite.traits.kept_by_arrow,
-        )
-        return RowsWritten(rewrite.arrangement.write_files(job), rows)
+        job = rewrite.through_arrow(self._spark, self._source, self._target.storage, staging)
+        return RowsWritten(rewrite.arrangement.write_files(job), job.rows)
 
     def _write_rows(self, rewrite: Rewrite, staging: str) -> RowsWritten:
         """Write what Spark reads through Arrow."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,7 @@ from zskip.formats.traits import ARROW_SCHEMA, NO_TRAITS, FileTraits
 from zskip.layout.joining import join_segments, side_by_side
 from zskip.layout.layout import Layout
 from zskip.layout.pages import PageOrder
-from zskip.records import Field, Ints, ReadableFiles, Snapshot
+from zskip.records import DataFile, Field, Ints, ReadableFiles, Sample, Snapshot
 from zskip.spark.forms import quote_identifier
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.arrays import frame_of_texts, lookup
@@ -33,7 +34,7 @@ from zskip.spark.write.arrow.access import Reach, reach_of
 from zskip.spark.write.arrow.dividing import Joining, writer
 from zskip.spark.write.arrow.merging import Bin, describe_bins, merger
 from zskip.spark.write.arrow.placing import SHIPPED, Placement, describe_tasks, key_positions, placer, row_placer
-from zskip.spark.write.arrow.reading import find_columns
+from zskip.spark.write.arrow.reading import Reader, find_columns
 from zskip.spark.write.arrow.rows import row_writer
 from zskip.spark.write.arrow.schema import (
     FIELD_ID,
@@ -47,6 +48,7 @@ from zskip.spark.write.arrow.schema import (
     same_values,
     without_ids,
 )
+from zskip.spark.write.arrow.sorting import decode
 from zskip.spark.write.arrow.spool import SPOOLED, Spool, spool_placer, spooler
 from zskip.spark.write.arrow.tasks import TASKS_A_CORE, group_files, source_of, split_into_tasks
 from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, FileOptions
@@ -54,6 +56,7 @@ from zskip.spark.write.key_bounds import KeyBounds, MakeBounds, sketched_keys
 from zskip.spark.write.keys import with_computed_keys, with_tie
 from zskip.spark.write.rewrite import free_name
 from zskip.spark.write.routing import routes
+from zskip.spark.write.sizing import SAMPLED_BYTES, SAMPLED_FILES, SAMPLED_ROWS, Sizes, estimate_sizes
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
@@ -256,6 +259,31 @@ class ArrowRewrite(_ArrowJob):
         with self._explain_failures(), by_value():
             frame = frame_of_texts(session, describe_bins(numbered_bins))
             return _rows_written(compat.collect_arrow(frame.mapInArrow(merge, WRITTEN))).files
+
+    def estimate_sizes(self, sample: Sample) -> Sizes:
+        """Estimate what the rows will take in new files; raises as `write_by_layout`.
+
+        sample: of keys, none of which is an expression.
+        """
+        schema, snapshot = self._check(), self.schema.snapshot
+        numbers = np.linspace(0, len(snapshot) - 1, min(len(snapshot), SAMPLED_FILES)).astype(np.int64)
+        access, corrected, few = self._reach_source()(), self._corrected(), SAMPLED_ROWS // len(numbers)
+
+        def first_rows(file: DataFile) -> list[pa.RecordBatch]:
+            reader = Reader(access, schema, corrected=corrected, matching=self.readable.matching, few=few)
+            batch = next(reader.batches(source_of(file, self.readable)), None)
+            if batch is None:
+                return []
+            most = int(SAMPLED_BYTES / len(numbers) * batch.num_rows / max(batch.nbytes, 1))
+            return [decode(batch.slice(0, max(most, 1)))]
+
+        with ThreadPoolExecutor(len(numbers)) as pool:
+            batches = [batch for some in pool.map(first_rows, snapshot.take(numbers)) for batch in some]
+        if not batches:
+            raise NotArrow("the first rows of its files are deleted")
+        rows = pa.Table.from_batches(batches)
+        named, options = arrow_schema(self.schema.data_json), self._options(schema)
+        return estimate_sizes(rows, named, options, sample, self.rows, snapshot.bytes)
 
     def _check(self) -> pa.Schema:
         """Check the session and a file, and return the new schema; raises NotArrow if Spark has to write."""

@@ -59,12 +59,21 @@ class Source(NamedTuple):
 class Reader:
     """Reads the live rows of files in the columns, and the types, of a schema; texts may be in dictionaries."""
 
-    def __init__(self, access: Access, schema: pa.Schema, *, corrected: bool, matching: Matching = EXACT_NAMES) -> None:
-        """corrected: as `check_file` takes it."""
+    def __init__(
+        self,
+        access: Access,
+        schema: pa.Schema,
+        *,
+        corrected: bool,
+        matching: Matching = EXACT_NAMES,
+        few: int | None = None,
+    ) -> None:
+        """corrected: as `check_file` takes it; few: the rows of a batch where only the first of a file are wanted."""
         self._access = access
         self._schema = schema
         self._corrected = corrected
         self._matching = matching
+        self._few = few
         self._row_bytes = 0.0
         """The most bytes that a row of a batch took."""
 
@@ -86,7 +95,7 @@ class Reader:
         groups = _row_groups(metadata, source)
         _check_int96(stream, metadata, groups)
         dictionaries = _with_dictionaries(stored, metadata, groups)
-        is_large = any(metadata.row_group(i).total_byte_size > _STREAMED for i in groups)
+        is_large = self._few is not None or any(metadata.row_group(i).total_byte_size > _STREAMED for i in groups)
         if dictionaries or is_large:
             options |= {"read_dictionary": dictionaries, "buffer_size": _BUFFER if is_large else 0}
             file = pq.ParquetFile(stream, metadata=metadata, **options)
@@ -99,7 +108,7 @@ class Reader:
                 for probe in file.iter_batches(_PROBED_ROWS, row_groups=[group], columns=columns, use_threads=False):
                     self._row_bytes = max(probe.nbytes / max(probe.num_rows, 1), 1.0)
                     break
-            rows = min(max(int(_BATCH_BYTES / max(self._row_bytes, 1.0)), 1), _MOST_ROWS)
+            rows = min(max(int(_BATCH_BYTES / max(self._row_bytes, 1.0)), 1), self._few or _MOST_ROWS)
             for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
                 if batch.num_rows:
                     self._row_bytes = max(self._row_bytes, batch.nbytes / batch.num_rows)

@@ -132,36 +132,10 @@ def write_parquet(
     """
     name = f"part-{file:05d}-{uuid.uuid4()}-c000{SUFFIXES[options.codec]}.parquet{STAGED}"
     path = f"{options.directory}/{name}"
-    nans = _columns_with_nan(table)
     scratch = access.scratch(path)
     try:
-        rows = table
-        table, has_dictionary = _prepare(rows, options)
-        leaves = [
-            (leaf, has_dictionary[i], i in nans and pa.types.is_floating(kind))
-            for i, field in enumerate(options.schema)
-            for leaf, kind in leaves_of(field.type, field.name)
-        ]
-        with (
-            pa.OSFile(scratch, "wb") as sink,
-            pq.ParquetWriter(
-                sink,
-                table.schema,
-                compression=arrow_codec(options.codec),
-                compression_level=options.level,
-                use_dictionary=[leaf for leaf, repeats, _ in leaves if repeats],
-                write_statistics=[leaf for leaf, _, has_nan in leaves if not has_nan] if nans else True,
-                write_page_index=True,
-                data_page_size=_PAGE_BYTES,
-                max_rows_per_page=options.page_rows,
-                **_bloom_filters(rows, [leaf for leaf, _, _ in leaves], options),
-                store_schema=False,
-                store_decimal_as_integer=True,
-            ) as stream,
-        ):
-            stream.write_table(table, row_group_size=options.group_rows)
-            nan_statistics = _nan_statistics(table, nans, options.group_rows)
-            stream.add_key_value_metadata({**options.metadata, **nan_statistics, **(metadata or {})})
+        with pa.OSFile(scratch, "wb") as sink:
+            _encode(sink, table, options, metadata or {})
         _sign(scratch)
         size = os.path.getsize(scratch)
         access.publish(scratch, path)
@@ -176,6 +150,42 @@ def write_parquet(
     return pa.RecordBatch.from_arrays(
         [pa.array(value, field.type) for value, field in zip(values, _WRITTEN, strict=True)], schema=_WRITTEN
     )
+
+
+def encoded_bytes(table: pa.Table, options: FileOptions) -> int:
+    """The bytes of the columns of some rows in a file of their own."""
+    sink = pa.BufferOutputStream()
+    _encode(sink, table, options, {})
+    metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+    groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
+    return sum(group.column(i).total_compressed_size for group in groups for i in range(group.num_columns))
+
+
+def _encode(sink: pa.NativeFile, rows: pa.Table, options: FileOptions, metadata: Mapping[bytes, bytes]) -> None:
+    nans = _columns_with_nan(rows)
+    table, has_dictionary = _prepare(rows, options)
+    leaves = [
+        (leaf, has_dictionary[i], i in nans and pa.types.is_floating(kind))
+        for i, field in enumerate(options.schema)
+        for leaf, kind in leaves_of(field.type, field.name)
+    ]
+    with pq.ParquetWriter(
+        sink,
+        table.schema,
+        compression=arrow_codec(options.codec),
+        compression_level=options.level,
+        use_dictionary=[leaf for leaf, repeats, _ in leaves if repeats],
+        write_statistics=[leaf for leaf, _, has_nan in leaves if not has_nan] if nans else True,
+        write_page_index=True,
+        data_page_size=_PAGE_BYTES,
+        max_rows_per_page=options.page_rows,
+        **_bloom_filters(rows, [leaf for leaf, _, _ in leaves], options),
+        store_schema=False,
+        store_decimal_as_integer=True,
+    ) as stream:
+        stream.write_table(table, row_group_size=options.group_rows)
+        nan_statistics = _nan_statistics(table, nans, options.group_rows)
+        stream.add_key_value_metadata({**options.metadata, **nan_statistics, **metadata})
 
 
 def _prepare(table: pa.Table, options: FileOptions) -> tuple[pa.Table, list[bool]]:
