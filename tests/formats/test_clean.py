@@ -184,7 +184,7 @@ def test_a_damaged_note_stays_and_blocks_nothing(
     staging = plant(table, note.replace("NUMBER", "version" if maker.name == "delta" else "at_ms"))
     with caplog.at_level("WARNING", "zskip"):
         rewrite(opened(table))
-    assert f'"{staging}/_moved.json" is damaged' in caplog.text
+    assert any(f'"{staging}/_moved.json" is damaged' in message for message in caplog.messages)
     assert zskip.open(maker.address(table)).clean(delete=True).leftovers == ()
     assert staging.exists()
     assert rows_of(maker.read(table)) == before

@@ -202,6 +202,19 @@ def test_no_more_files_than_rows():
     assert fit(sample, np.array([64]), partition_rows=np.array([3])).file_count <= 3
 
 
+@pytest.mark.parametrize(("curve", "build"), ALL)
+def test_one_row_for_several_files(curve, build):
+    """As of a table whose other rows are deleted, while its footers count them."""
+    layout = fit(
+        sample_of([[7], ["a"]], ["long", "string"]),
+        np.array([3]),
+        curve=curve,
+        build=build,
+        partition_rows=np.array([3]),
+    )
+    assert layout.file_count <= 3
+
+
 def test_weights_make_the_files():
     """Half of the sample stands for nine tenths of the rows, and so for nine tenths of the files."""
     values = np.arange(10_000)

@@ -200,3 +200,28 @@ def test_an_endpoint_is_refused_without_its_password(endpoint: str) -> None:
     with pytest.raises(InputError, match="is not a URL") as raised:
         storage_for("s3://bucket/t", {"aws_endpoint_url": endpoint, "aws_access_key_id": "x"})
     assert "pass" not in str(raised.value)
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_moves_to_another_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool) -> None:
+    """Or under another mount of the same one, where no link leads to either."""
+    storage, link = LocalStorage(str(tmp_path)), os.link
+
+    def across(source: str, target: str) -> None:
+        if os.path.dirname(source) != os.path.dirname(target):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        if not has_links:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        link(source, target)
+
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "f").write_bytes(name.encode())
+    monkeypatch.setattr(os, "link", across)
+    with pytest.raises(FileExistsError):
+        storage.rename("a/f", "b/f")
+    assert ((tmp_path / "a" / "f").read_bytes(), (tmp_path / "b" / "f").read_bytes()) == (b"a", b"b")
+    storage.rename("a/f", "b/g")
+    assert sorted(os.listdir(tmp_path / "b")) == ["f", "g"]
+    assert (tmp_path / "b" / "g").read_bytes() == b"a"
+    assert os.listdir(tmp_path / "a") == []

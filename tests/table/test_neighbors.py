@@ -36,10 +36,10 @@ def test_no_file_of_zskip_is_taken_for_data(
     publish, clean = log.publish, log.clean
     staged: list[list[str]] = []
 
-    def look(storage: Storage, entry: log.Entry) -> None:
+    def look(storage: Storage, entry: log.Entry) -> bool:
         staged.append([file.staged for file in entry.added])
         assert globbed(path) == before
-        publish(storage, entry)
+        return publish(storage, entry)
 
     def look_again(storage: Storage, entry: log.Entry) -> None:
         assert len([*path.rglob("*.replaced")]) == len(before)

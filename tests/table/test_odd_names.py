@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
@@ -144,6 +145,40 @@ def each(frame: DataFrame, conditions: list[Column]) -> list[Row]:
     """The rows that meet each condition, from a scan of its own, as one query."""
     parts = [frame.where(c).select("id", "v", F.lit(i).alias("number")) for i, c in enumerate(conditions)]
     return sorted(reduce(DataFrame.union, parts).collect())
+
+
+def own_names() -> list[str]:
+    """The names that zskip gives to columns beside those of a table, in two spellings."""
+    source = Path(zskip.__file__).parent
+    texts = [file.read_text(encoding="utf-8") for room in ("spark", "table") for file in (source / room).rglob("*.py")]
+    found = re.findall(r'"(_*zskip_\w*[a-z])(_\{i\})?"', "\n".join(texts))
+    names = sorted({name + numbered.replace("{i}", "0") for name, numbered in found})
+    assert "__zskip_partition" in names
+    assert "__zskip_key_0" in names
+    return [name.upper() if i % 2 else name for i, name in enumerate(names)]
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_columns_with_names_of_our_own(spark: SparkSession, tmp_path: Path, partitioned: bool) -> None:
+    names, path = own_names(), str(tmp_path / "t")
+    columns = [f"id * {i + 2} AS {name}" for i, name in enumerate(names)]
+    part = "__ZSKIP_partition" if partitioned else "p"
+    if partitioned:
+        columns = [column for column in columns if not column.lower().endswith(" __zskip_partition")]
+    frame = spark.range(0, 200, 1, 3).selectExpr(
+        "id a", *columns, "concat('s', id % 13) t", f"int(id % 2) {part}", "-id z"
+    )
+    new = frame.selectExpr(*(f"{c} + 200 {c}" if c == "a" else c for c in frame.columns))
+    zskip.write(frame, path, by=["a", names[0]], files=2, partition_by=[part])
+    expected = rows(frame)
+    table = zskip.table(spark, path)
+    table.optimize(by=["lower(t)", "z"], files=2)
+    table.optimize(by=["a", "z"], files=2, writer="spark")
+    assert rows(spark.read.parquet(path).select(frame.columns)) == expected
+    table.append(new)
+    table.append(new)
+    table.compact(target_file_size="1MB")
+    assert rows(spark.read.parquet(path).select(frame.columns)) == sorted([*expected, *rows(new), *rows(new)])
 
 
 @pytest.fixture

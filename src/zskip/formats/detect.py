@@ -11,6 +11,7 @@ from zskip.formats.delta.log import SessionLog
 from zskip.formats.hudi import HudiFormat
 from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.parquet import ParquetFormat
+from zskip.formats.parquet.sink import SINK_LOG
 from zskip.storage import Storage, storage_for
 
 FORMATS = ("parquet", "delta", "iceberg", "hudi")
@@ -21,6 +22,12 @@ DEFAULT_FORMAT = FORMATS[0]
 
 _MARKS = {"delta": "_delta_log/", "iceberg": "metadata/*.metadata.json", "hudi": ".hoodie/"}
 """Files that only tables of a format have."""
+
+_MARKS_OF_PARENTS = {
+    "_delta_log": "a table of the format delta",
+    ".hoodie": "a table of the format hudi",
+    SINK_LOG: "a table that a stream of Spark writes",
+}
 
 
 def check_name(name: str | None) -> None:
@@ -95,11 +102,11 @@ def _check_not_inside(storage: Storage, open_storage: Callable[[str], Storage]) 
     parent, _, part = storage.root.rpartition("/")
     while "=" in part:
         above = open_storage(parent or "/")
-        for name in ("delta", "hudi"):
-            if above.is_dir(_MARKS[name].rstrip("/")):
+        for mark, table in _MARKS_OF_PARENTS.items():
+            if above.is_dir(mark):
                 raise InputError(
-                    f'"{storage.root}" is a partition of a table of the format {name}, so files may lie in it that are '
-                    'no longer part of the table; open the table itself, and ask for the partition with "where"'
+                    f'"{storage.root}" is a partition of {table}, so files may lie in it that are not part of the '
+                    'table; open the table itself, and ask for the partition with "where"'
                 )
         parent, _, part = parent.rpartition("/")
 

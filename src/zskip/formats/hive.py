@@ -55,8 +55,8 @@ def _unescape_as_spark(text: str) -> str:
 def parse_directory(directory: str, unescape: Callable[[str], str] = _unescape) -> tuple[tuple[str, str], ...]:
     """The names and unescaped texts of the partition columns in a directory's path.
 
-    unescape: undoes the escapes of texts. Raises UnsupportedError for plain directories between partition directories,
-    which Spark refuses, too.
+    unescape: undoes the escapes of texts. Raises UnsupportedError for plain directories above and below partition
+    directories.
 
     >>> parse_directory("region=a%3Db/y=2024")
     (('region', 'a=b'), ('y', '2024'))

@@ -85,6 +85,8 @@ def microcells(prefix: npt.NDArray[np.int32], weight: Floats, breaks: Ints, limi
     position of its shortest common prefix; so going through the prefix lengths upwards, a position splits exactly when
     the piece around it is still too heavy.
     """
+    if not len(prefix):
+        return breaks  # One row.
     before = np.concatenate([[0.0], np.cumsum(weight)])
     edges = breaks
     by_length = np.argsort(prefix, kind="stable")

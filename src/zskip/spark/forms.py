@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from zskip.errors import ColumnError
@@ -51,6 +52,18 @@ def curve_form(data_type: DataType) -> Form:
     if data_type.form is None:
         raise ColumnError(f"cannot cluster by a column of type {data_type}; choose columns of atomic types")
     return Form.FLOAT if data_type.is_decimal and data_type.precision > 18 else data_type.form
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """A column name that is not taken, in any case.
+
+    >>> free_name("key", ["a", "KEY"])
+    'key_'
+    """
+    lower = {other.lower() for other in taken}
+    while name.lower() in lower:
+        name += "_"
+    return name
 
 
 def quote_identifier(name: str) -> str:

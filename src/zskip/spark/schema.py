@@ -10,15 +10,18 @@ import dataclasses
 import decimal
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zskip.errors import UnsupportedError
+from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.formats.schema import fields_from_json
+from zskip.index.resolve import fold
 from zskip.records import Field, Partition, Snapshot
+from zskip.spark.forms import free_name
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.jvm.failures import to_zskip_error, translated
@@ -52,7 +55,7 @@ class TableSchema:
     snapshot: Snapshot
     """The snapshot with the columns, partition columns and partition values that Spark infers."""
     data: JavaObject
-    """`StructType` of the files."""
+    """`StructType` of the files; they may hold columns under the names of partition columns."""
     partition: JavaObject
     """`StructType` of the partition columns."""
     rows: JavaObject
@@ -86,6 +89,11 @@ def _read_schema(spark: SparkSession, snapshot: Snapshot) -> TableSchema:
     columns = [_read_values(jvm, rows, i, partition, f.type) for i, f in enumerate(partition_fields)]
     values = list(zip(*columns, strict=True)) if columns else [()] * len(snapshot.partitions)
     fields = fields_from_json(data_json)
+    if partition_fields:
+        # Values of directories count, not those of a column in the files that has the same name.
+        case_sensitive = spark._jsparkSession.sessionState().conf().caseSensitiveAnalysis()
+        names = {fold(field.path, case_sensitive) for field in partition_fields}
+        fields = tuple(field for field in fields if fold(field.path, case_sensitive) not in names)
     if _FIELD_ID in data_json and spark.conf.get(_BY_ID, "false") == "true":
         fields = tuple(dataclasses.replace(f, type=DataType(f"{f.type} by field id")) for f in fields)
     inferred = dataclasses.replace(
@@ -162,9 +170,29 @@ def add_numbers(stored: str, ids: Mapping[str, int | None]) -> str:
     return json.dumps(struct)
 
 
-def partition_by_ordinal(spark: SparkSession, schema: TableSchema, column: str) -> TableSchema:
+def add_columns(spark: SparkSession, schema: TableSchema, types: Mapping[str, str]) -> TableSchema:
+    """Add columns to those of the files, which no query sees; types: their types in Spark's JSON, by their names."""
+    struct = json.loads(schema.data_json)
+    for name, kind in types.items():
+        struct["fields"].append({"name": name, "type": kind, "nullable": True, "metadata": {}})
+    text = json.dumps(struct)
+    return dataclasses.replace(schema, data=Jvm.of(spark).call(_TYPE, "fromJson")(text), data_json=text)
+
+
+def free_ordinal(names: Iterable[str]) -> str:
+    """A name for the column with the number of a row's partition in its snapshot, beside columns of other names."""
+    return free_name("__zskip_partition", names)
+
+
+def ordinal_of(frame: DataFrame) -> str:
+    """The column with the number of a row's partition: the last one, since its name depends on the others."""
+    return frame.columns[-1]
+
+
+def partition_by_ordinal(spark: SparkSession, schema: TableSchema) -> TableSchema:
     """The same files under one artificial partition column: the index of the file's Hive partition."""
     jvm = Jvm.of(spark)
+    column = free_ordinal(schema.data.fieldNames())
     field = Field(name=column, type=DataType("integer"), nullable=False)
     json_field = {"name": column, "type": "integer", "nullable": False, "metadata": {}}
     partition_json = json.dumps({"type": "struct", "fields": [json_field]})
@@ -275,7 +303,17 @@ def _partitions(
     base = jvm.seq_of(jvm.find("org.apache.hadoop.fs.Path")(root)).toSet()
     utils = jvm.module("org.apache.spark.sql.execution.datasources.PartitioningUtils")
     option = jvm.none if declared is None else jvm.some(declared)
-    spec = compat.parse_partitions(spark, utils, jvm.seq(paths), base, option)
+    try:
+        spec = compat.parse_partitions(spark, utils, jvm.seq(paths), base, option)
+    except Exception as error:
+        for directory in directories:
+            if any(part.startswith("=") or part.endswith("=") for part in directory.split("/")):
+                raise UnsupportedError(
+                    f'Spark does not read "{snapshot.root}", since the directory "{directory}" has an empty name or '
+                    f'value; rename it, for a null to "{directory.rstrip("=")}={DEFAULT_PARTITION}", or open the table '
+                    "with zskip.open"
+                ) from error
+        raise to_zskip_error(f'read the partitions of "{snapshot.root}"', error) from error
     partitions = jvm.to_list(spec.partitions())
     if partitions.size() != len(directories):
         raise UnsupportedError(

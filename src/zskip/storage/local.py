@@ -195,6 +195,9 @@ def _move(source: str, target: str) -> None:
     try:
         _link(source, target)
     except OSError as error:
+        if error.errno == errno.EXDEV:
+            _move_across_disks(source, target)
+            return
         if error.errno not in _NO_LINKS:
             raise
         # Not reserved as in `_publish`: after a crash, the empty file would pass for the moved one.
@@ -214,6 +217,22 @@ def _rename(source: str, target: str) -> None:
     except FileNotFoundError:
         if not (os.path.exists(target) and os.path.samestat(moved, os.stat(target))):
             raise
+
+
+def _move_across_disks(source: str, target: str) -> None:
+    """Move a file to a directory on another disk, or under another mount: it appears whole there or not at all."""
+    parent, name = os.path.split(target)
+    hidden = os.path.join(parent, f".{name}.{uuid.uuid4().hex}.tmp")
+    try:
+        shutil.copy2(source, hidden)
+        with open(hidden, "rb") as stream:
+            os.fsync(stream.fileno())
+        _move(hidden, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(hidden)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(source)
 
 
 def _sync(directory: str) -> None:

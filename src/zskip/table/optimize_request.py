@@ -11,7 +11,7 @@ import numpy as np
 from zskip.advisor.workload.workload import Query, Workload
 from zskip.errors import ColumnError, InputError
 from zskip.formats.compression import Compression, read_compression
-from zskip.formats.schema import count_dictionary_values
+from zskip.formats.footers.dictionaries import count_dictionary_values
 from zskip.layout.curves import curve_traits
 from zskip.layout.layout import Layout
 from zskip.layout.pages import page_rows

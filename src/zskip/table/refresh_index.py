@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zskip.errors import IndexFormatError, InputError, UnsupportedError, ZskipError, ZskipWarning
-from zskip.formats.schema import check_not_encrypted, read_footers
+from zskip.formats.footers.footer import read_footers
+from zskip.formats.footers.inspection import check_not_encrypted
 from zskip.index import (
     CALENDAR_TYPES,
     BoundIndex,

@@ -7,6 +7,7 @@ import errno
 import json
 import multiprocessing
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -30,9 +31,11 @@ from zskip.errors import (
     UnsupportedError,
 )
 from zskip.formats import ParquetFormat, StagedFile, list_data_files, new_table
+from zskip.formats.footers.footer import _columns, read_footers
+from zskip.formats.footers.inspection import inspect_footers
 from zskip.formats.hive import is_hidden
 from zskip.formats.parquet import log
-from zskip.formats.schema import _columns, inspect_footers, read_footers
+from zskip.index import bind_footers
 from zskip.records import Snapshot
 from zskip.storage import FileInfo, LocalStorage
 
@@ -128,6 +131,82 @@ def test_nested_partitions(tmp_path: Path) -> None:
     assert snap.partition_of.tolist() == [0, 0, 1, 1, 2, 2]
     for file in snap:
         assert file.path.rpartition("/")[0] == snap.partitions[file.partition].directory
+
+
+def sink(path: Path, batches: dict[str, list[str]], **entry: Any) -> Path:
+    """The log of a stream's sink; batches: the URIs of files by the log's own files."""
+    (path / "_spark_metadata").mkdir(parents=True)
+    for name, uris in batches.items():
+        entries = [{"path": uri, "size": 1, "isDir": False, "modificationTime": 1, **entry} for uri in uris]
+        (path / "_spark_metadata" / name).write_text("\n".join(["v1", *map(json.dumps, entries)]))
+    return path
+
+
+def test_the_log_of_a_sink_lists_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "t ä%"
+    for name in ("a", "b", "c", "d", "failed"):
+        write(path / f"{name}.parquet")
+    uri = path.as_uri()
+    sink(path, {"0": [f"{uri}/gone.parquet"], "2.compact": [f"{uri}/a.parquet"], "1": [], ".2.compact.crc": []})
+    assert snapshot(path).paths == ("a.parquet",)
+    (path / "_spark_metadata" / "10").write_text(
+        (path / "_spark_metadata" / "2.compact").read_text().replace("a.p", "b.p")
+    )
+    (path / "_spark_metadata" / "3").write_text(
+        (path / "_spark_metadata" / "2.compact").read_text().replace("a.p", "lost.p")
+    )
+    snap = snapshot(path)
+    assert snap.paths == ("a.parquet", "b.parquet", "lost.parquet"), "reading what is lost fails, as in Spark"
+    (tmp_path / "link").symlink_to(path)
+    assert snapshot(tmp_path / "link").paths == snap.paths
+    for table in (opened(path), opened(path)):
+        with pytest.raises(UnsupportedError, match=r"_spark_metadata.*into="):
+            table.check_appendable()
+    shutil.copytree(path, tmp_path / "copy")
+    with pytest.raises(UnsupportedError, match="was moved or copied"):
+        snapshot(tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [("v2", UnsupportedError), ("", UnsupportedError), ("v1\n{", StorageError), ('v1\n{"path": 1}', StorageError)],
+)
+def test_a_log_of_a_sink_that_is_not_understood(tmp_path: Path, content: str, error: type[Exception]) -> None:
+    write(tmp_path / "a.parquet")
+    (sink(tmp_path, {}) / "_spark_metadata" / "0").write_text(content)
+    with pytest.raises(error, match="_spark_metadata/0"):
+        snapshot(tmp_path)
+
+
+@pytest.mark.parametrize("uri", ["file:///elsewhere/a.parquet", "{}/../a.parquet", "s3://bucket{}/a.parquet"])
+def test_a_log_of_a_sink_leads_nowhere_else(tmp_path: Path, uri: str) -> None:
+    write(tmp_path / "t" / "a.parquet")
+    sink(tmp_path / "t", {"0": [uri.format(tmp_path / "t")]})
+    with pytest.raises(UnsupportedError, match="lies outside the table"):
+        snapshot(tmp_path / "t")
+
+
+@pytest.mark.parametrize(
+    ("names", "are_buckets"),
+    [
+        (["part-00000-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f_00003.c000.snappy.parquet"], True),
+        (["00003_0_part-00000-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f_00003.c000.zstd.parquet"], True),
+        (["p=1/part-r-00000-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f_00003.gz.parquet"], True),
+        (["part-00000-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-c000.snappy.parquet"], False),
+        (["data_001.parquet", "data_002.parquet"], False),
+        (["part-00000-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f_00003.c000.snappy.parquet", "more.parquet"], False),
+    ],
+)
+def test_names_of_buckets(tmp_path: Path, names: list[str], are_buckets: bool) -> None:
+    for name in names:
+        write(tmp_path / name)
+    table = opened(tmp_path)
+    if not are_buckets:
+        table.check_replaceable()
+        return
+    for check in (table.check_replaceable, table.check_appendable):
+        with pytest.raises(UnsupportedError, match="buckets"):
+            check()
 
 
 @pytest.mark.parametrize(
@@ -258,6 +337,36 @@ def test_a_rewrite_replaces_what_it_names(table: Path) -> None:
     assert form.last_operation() == (1, {"by": ["id"]})
     assert LocalStorage(str(table)).list_dir("_zskip/staging") == []
     assert LocalStorage(str(table)).list_dir("_zskip/trash") == []
+
+
+@pytest.mark.parametrize("killed", [None, "p=1", "_zskip/trash"])
+def test_partitions_on_another_disk(table: Path, monkeypatch: pytest.MonkeyPatch, killed: str | None) -> None:
+    """Whoever is killed while files are copied from disk to disk, the next call goes on."""
+    link, copy, mount = os.link, shutil.copy2, str(table / "p=1")
+
+    def across(source: str, target: str) -> None:
+        if source.startswith(mount) != target.startswith(mount):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        link(source, target)
+
+    def die(source: str, target: str) -> None:
+        copy(source, target)
+        if killed is not None and target.startswith(str(table / killed)):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "link", across)
+    monkeypatch.setattr(shutil, "copy2", die)
+    form = opened(table)
+    base, added, _ = stage_all(form, table, "new")
+    if killed is None:
+        form.replace(base, everything(base), added)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            form.replace(base, everything(base), added)
+        monkeypatch.setattr(shutil, "copy2", copy)
+        assert len(opened(table).snapshot()) == 2
+    assert sorted(visible(table)) == ["p=0/new-0.parquet", "p=1/new-1.parquet"]
+    assert ids(visible(table)) == list(range(40))
 
 
 def test_files_that_come_meanwhile_stay(table: Path) -> None:
@@ -715,7 +824,7 @@ def test_what_dead_processes_began_is_swept(tmp_path: Path) -> None:
 # Footers
 
 
-def inspected(path: Path, **options: bool) -> tuple[list[int], str]:
+def inspected(path: Path, **options: Any) -> tuple[list[int], str]:
     storage = LocalStorage(str(path))
     inspection = inspect_footers(storage, ParquetFormat(storage).snapshot(), **options)
     return inspection.rows.tolist(), inspection.codec
@@ -753,6 +862,53 @@ def test_mixed_schemas_are_refused_unless_spark_merges(tmp_path: Path, other: pa
     assert "a.parquet" in str(caught.value)
     assert "b.parquet" in str(caught.value)
     assert inspected(tmp_path, merge=True)[0] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "inferred", "lost"),
+    [
+        (pa.int64(), [], "v"),
+        (pa.struct({"x": pa.int64(), "Y": pa.int64()}), [("x", "long")], "v.Y"),
+        (pa.list_(pa.struct({"x": pa.int64(), "y": pa.int64()})), [("x", "long")], "v.element.y"),
+        (pa.map_(pa.string(), pa.struct({"x": pa.int64(), "y": pa.int64()})), [("x", "long")], "v.value.y"),
+        (pa.struct({"x": pa.list_(pa.struct({"y": pa.int64()}))}), [("x", "array<struct<z>>")], "v.x.element.y"),
+    ],
+)
+@pytest.mark.parametrize("merge", [True, False])
+def test_what_spark_has_not_inferred_is_refused(
+    tmp_path: Path, kind: pa.DataType, inferred: list[tuple[str, str]], lost: str, merge: bool
+) -> None:
+    fields = [{"name": name, "type": text if "<" not in text else _array_of_z()} for name, text in inferred]
+    described: Any = {"type": "struct", "fields": fields}
+    if pa.types.is_list(kind):
+        described = {"type": "array", "elementType": described}
+    elif pa.types.is_map(kind):
+        described = {"type": "map", "keyType": "string", "valueType": described}
+    columns = [{"name": "ID", "type": "long"}, *([{"name": "V", "type": described}] if inferred else [])]
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"id": [1], "v": pa.array([None], kind)}), tmp_path / f"{name}.parquet")
+    schema = json.dumps({"type": "struct", "fields": columns})
+    with pytest.raises(UnsupportedError, match=rf'a.parquet" has the column "{lost}".*mergeSchema.*_common_metadata'):
+        inspected(tmp_path, merge=merge, inferred=schema)
+    with pytest.raises(UnsupportedError, match='"id"'):
+        inspected(tmp_path, merge=merge, inferred=schema, case_sensitive=True)
+    assert inspected(tmp_path, merge=merge)[0] == [1, 1]
+
+
+def _array_of_z() -> dict[str, Any]:
+    return {"type": "array", "elementType": {"type": "struct", "fields": [{"name": "z", "type": "long"}]}}
+
+
+@pytest.mark.parametrize("text", ['{"type":"struct","fields":[{"name":"a"', "StructType(List())", "[]", '{"a": 1}', ""])
+def test_a_broken_schema_of_spark_does_not_count(tmp_path: Path, text: str) -> None:
+    key = "org.apache.spark.sql.parquet.row.metadata"
+    rows = pa.table({"id": [1]}).replace_schema_metadata({key: text + "__COLLATIONS"})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    snap = snapshot(tmp_path)
+    assert [(f.name, str(f.type)) for f in snap.fields] == [("id", "long")]
+    bound = bind_footers(LocalStorage(str(tmp_path)), snap).column(("id",))
+    assert bound is not None
+    assert bound.upper.tolist() == [1]
 
 
 def test_the_order_of_columns_and_nullability_do_not_matter(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import tables
 from pyspark.sql import SparkSession
 
 from zskip.errors import CorruptFileError, ZskipWarning
-from zskip.formats import schema
+from zskip.formats.footers import footer, inspection
 from zskip.formats.parquet.format import ParquetFormat
 from zskip.index import BoundIndex, prune_row_groups, refresh
 from zskip.index.collect import parallel_footers
@@ -48,7 +48,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> LocalStorage:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few files count as many, in several jobs."""
-    for module in (parallel_footers, schema):
+    for module in (parallel_footers, footer):
         monkeypatch.setattr(module, "MANY_FILES", 10)
     monkeypatch.setattr(executors, "_FILES_PER_JOB", 25)
 
@@ -122,10 +122,10 @@ def test_executors_read_footers_as_the_driver_does(spark: SparkSession, storage:
 def test_a_rewrite_looks_at_its_input_through_executors(spark: SparkSession, storage: LocalStorage, few: None) -> None:
     snapshot, workers = snapshot_of(storage), count_workers(spark, storage)
     with pytest.raises(CorruptFileError, match="part-031"):
-        schema.inspect_footers(storage, snapshot, merge=True, workers=workers)
+        inspection.inspect_footers(storage, snapshot, merge=True, workers=workers)
     sound = snapshot.select(np.array(["031" not in path for path in snapshot.paths]))
-    found = schema.inspect_footers(storage, sound, merge=True, workers=workers)
-    expected = schema.inspect_footers(storage, sound, merge=True)
+    found = inspection.inspect_footers(storage, sound, merge=True, workers=workers)
+    expected = inspection.inspect_footers(storage, sound, merge=True)
     assert found.codec == expected.codec
     assert found.rows.tolist() == expected.rows.tolist() == [10] * (FILES - 1)
     assert workers.parsed >= FILES - 1

@@ -82,13 +82,19 @@ def test_without_a_place_for_them_they_are_compiled(
 def test_jars_below_any_path_are_known(spark: SparkSession, tmp_path: Path) -> None:
     """Java writes the places of jars as URLs, in which blanks and other letters are escaped."""
     jvm = Jvm.of(spark)
-    jars = Path(jvm.class_of(janino._LIBRARIES[0]).getProtectionDomain().getCodeSource().getLocation().getPath())
+    jars = Path(
+        jvm.class_of("com.fasterxml.jackson.databind.ObjectMapper")
+        .getProtectionDomain()
+        .getCodeSource()
+        .getLocation()
+        .getPath()
+    )
     folder = tmp_path / "with blank ä %20 #"
     folder.mkdir()
     (folder / jars.name).symlink_to(jars)
     url = jvm.find("java.io.File")(str(folder / jars.name)).toURI().toURL()
     loader = jvm.find("java.net.URLClassLoader")(class_array(jvm, url), None)
-    assert key_of(jvm, "text", [loader.loadClass("org.apache.spark.SparkEnv")]) is not None
+    assert key_of(jvm, "text", [loader.loadClass("com.fasterxml.jackson.databind.annotation.NoClass")]) is not None
 
 
 def class_array(jvm: Jvm, url: JavaObject) -> JavaObject:

@@ -19,10 +19,10 @@ from zskip.index import BoundIndex, bind_without_index
 from zskip.records import PruneResult, ScanReport
 from zskip.spark.formats import open_reader
 from zskip.spark.scan.bridge.filters import Filters
-from zskip.spark.scan.relation import ORDINAL, Pruning, scan
+from zskip.spark.scan.relation import Pruning, scan
 from zskip.spark.scan.rule import bound_files
 from zskip.spark.scan.rule.reports import OnScan
-from zskip.spark.schema import read_schema
+from zskip.spark.schema import ordinal_of, read_schema
 from zskip.storage import LocalStorage
 
 ODD_DIRECTORY = "a b%20#é[x]\ny"
@@ -193,7 +193,7 @@ def test_ordinals_number_the_partitions(spark: SparkSession, partitioned: Path) 
     reader = open_reader(spark, ParquetFormat(storage), storage)
     snapshot, frame = reader.snapshot, reader.live_rows(spark)
     directory = "regexp_extract(input_file_name(), '(p=.*)/[^/]*$', 1)"
-    found = {r[0]: r[1] for r in frame.selectExpr(ORDINAL, directory).distinct().collect()}
+    found = {r[0]: r[1] for r in frame.selectExpr(ordinal_of(frame), directory).distinct().collect()}
     assert {i: unquote(d) for i, d in found.items()} == {i: p.directory for i, p in enumerate(snapshot.partitions)}
     assert frame.count() == 600
 

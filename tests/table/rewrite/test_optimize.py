@@ -13,6 +13,7 @@ import tiers
 from pyspark.sql import DataFrame, SparkSession
 
 import zskip
+from zskip.errors import PredicateError
 from zskip.table.optimize_request import check_request
 
 pytestmark = pytest.mark.spark
@@ -107,6 +108,38 @@ def test_where_rewrites_only_the_partitions_named(spark: SparkSession, tmp_path:
     assert untouched <= after
     assert result.files_after == 4
     assert rows_of(spark.read.parquet(str(path))) == before
+
+
+def test_where_may_name_what_is_constant_in_a_statement(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    days = spark.range(0, 120, 1, 4).selectExpr("id", "id % 7 v", "date_sub(current_date(), int(id % 3)) day")
+    days.write.partitionBy("day").parquet(path)
+    before, table = rows_of(spark.read.parquet(path)), zskip.table(spark, path)
+    (today, yesterday, _) = sorted({file.parent for file in Path(path).rglob("*.parquet")}, reverse=True)
+    for where, changed in {
+        "day = current_date()": [today],
+        "day >= current_date() - INTERVAL 1 DAY AND day < current_timestamp()": [today, yesterday],
+        "year(day) < year(current_date()) - 1": [],
+        "1 = 1": None,
+        "current_date() < DATE '2000-01-01'": [],
+    }.items():
+        for verb in (
+            lambda where: table.optimize(by=["id", "v"], files=1, where=where),
+            lambda where: table.optimize(by=["id", "v"], where=where, max_batch="1MB", target_file_size="1MB"),
+            lambda where: table.compact(target_file_size="1MB", min_file_size="1MB", where=where),
+        ):
+            files = set(Path(path).rglob("day=*/*.parquet"))
+            verb(where)
+            touched = {file.parent for file in files ^ set(Path(path).rglob("day=*/*.parquet"))}
+            assert touched <= ({file.parent for file in files} if changed is None else set(changed)), where
+    zskip.sql(spark, f"OPTIMIZE '{path}' WHERE day = current_date() ZORDER BY (id, v)")
+    assert rows_of(spark.read.parquet(path)) == before
+    for where, says in {
+        "day > date_sub(current_date(), int(rand() * 9))": r"rand\(\) is random",
+        "day = foo(1)": "foo",
+    }.items():
+        with pytest.raises(PredicateError, match=says):
+            table.optimize(by=["id", "v"], where=where)
 
 
 def test_where_that_selects_nothing_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import zskip
+from zskip.formats.footers.dictionaries import count_dictionary_values
 from zskip.formats.parquet.format import ParquetFormat
-from zskip.formats.schema import count_dictionary_values
 from zskip.layout.pages import page_rows
 from zskip.storage import LocalStorage
 

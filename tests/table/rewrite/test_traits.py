@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import zskip
 from zskip.errors import UnsupportedError, ZskipWarning
-from zskip.formats.traits import foreign_types
+from zskip.formats.footers.traits import foreign_types
 
 pytestmark = pytest.mark.spark
 HOUR = dt.datetime(2024, 5, 1, 7, tzinfo=dt.timezone.utc)

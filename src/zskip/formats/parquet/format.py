@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -11,13 +13,16 @@ import numpy as np
 from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import staging
 from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
+from zskip.formats.footers.footer import read_fields
 from zskip.formats.hive import infer_partitions, is_hidden
 from zskip.formats.parquet import log
-from zskip.formats.schema import read_fields
+from zskip.formats.parquet.sink import SINK_LOG, select_committed
 from zskip.records import Bools, Field, Snapshot
 from zskip.storage import FileInfo, Storage
 
 _TRIES = 5
+_BUCKETED = re.compile(r"_\d+\.c\d{3,}\.|/?part-r-\d{5}-[\da-f-]{36}_\d{5}\.")
+"""In the name of a file that is a bucket, as Spark writes and reads it; the latter without its number of files."""
 _OVERWRITES = "overwrites"
 """In the info of an entry of the log: whether it has replaced all rows by others."""
 
@@ -36,6 +41,10 @@ class ParquetFormat:
         self._storage = storage
         self._first_file: tuple[FileInfo, tuple[Field, ...]] | None = None
         """The first file, and its columns, at the last read."""
+        self._refusal: str | None = None
+        """Why the directory must not change, as the last listing shows; empty if it may, None before the first."""
+        self._directories: frozenset[str] = frozenset()
+        """Of the files, at the last listing."""
 
     def snapshot(self) -> Snapshot:
         """The files that are live now; finishes interrupted rewrites, or reads around them if the table is read-only.
@@ -49,12 +58,15 @@ class ParquetFormat:
                 f'no Parquet files in "{self._storage.root}"; give the directory that holds the data files'
             )
         ordinals = {d: i for i, d in enumerate(dict.fromkeys(directories))}
+        self._directories = frozenset(ordinals)
         partition_fields, partitions = infer_partitions(tuple(ordinals))
+        # Values of directories count, not those of a column in the files that has the same name.
+        names = {field.name.lower() for field in partition_fields}
         paths, sizes, times, identities = (map(itemgetter(i), files) for i in (0, 1, 2, 4))
         return Snapshot(
             root=self._storage.root,
             version=version,
-            fields=self._fields(files[0]),
+            fields=tuple(field for field in self._fields(files[0]) if field.name.lower() not in names),
             partition_fields=partition_fields,
             partitions=partitions,
             paths=tuple(paths),
@@ -76,7 +88,7 @@ class ParquetFormat:
             pending, finished = self._finish_pending(before)
             if finished:
                 continue
-            files = [file for file in self._walk() if file.size]
+            files = _as_spark_reads([file for file in self._walk() if file.size])
             after_pending = self._apply_pending(pending, files) if pending else None
             if log.versions(self._storage) != before:
                 continue
@@ -90,19 +102,37 @@ class ParquetFormat:
         raise ConflictError(f'"{self._storage.root}" is being rewritten constantly; try again later')
 
     def _walk(self) -> list[FileInfo]:
-        """All files of the directory; raises InputError if it is a partition of a Hudi table."""
-        hudi_files: set[str] = set()
+        """All files of the directory, or those of a stream that are committed.
+
+        Raises InputError if it is a partition of a Hudi table.
+        """
+        marks: set[str] = set()
 
         def skip(name: str) -> bool:
-            if name.startswith(".hoodie_partition_metadata"):
-                hudi_files.add(name)
+            if name.startswith(".hoodie_partition_metadata") or name == SINK_LOG:
+                marks.add(name)
             return is_hidden(name)
 
         files = self._storage.walk(skip)
-        if hudi_files:
+        is_sink = SINK_LOG in marks and self._storage.is_dir(SINK_LOG)
+        marks.discard(SINK_LOG)
+        if marks:
             raise InputError(
-                f'"{self._storage.root}" holds {min(hudi_files)}, so it is a partition of a table of the format hudi; '
+                f'"{self._storage.root}" holds {min(marks)}, so it is a partition of a table of the format hudi; '
                 'open the table itself, and ask for the partition with "where"'
+            )
+        if is_sink:
+            self._refusal = (
+                f"a stream of Spark writes it, and Spark reads only the files that the log {SINK_LOG} names. Write a "
+                f"new table with optimize(into=...), or remove {SINK_LOG} when the stream has ended, which makes all "
+                "files rows"
+            )
+            return select_committed(self._storage, files)
+        self._refusal = ""
+        if files and all(_BUCKETED.search(file.path) for file in files):
+            self._refusal = (
+                f'its files are buckets, as the name "{files[0].path}" shows, and Spark joins them by these names. '
+                "Write a new table with optimize(into=...), or a bucketed one with Spark"
             )
         return files
 
@@ -151,7 +181,15 @@ class ParquetFormat:
         return list(live.values())
 
     def check_replaceable(self) -> None:
-        """Raise UnsupportedError if two simultaneous rewrites might both commit; `stage` checks the right to write."""
+        """Raise UnsupportedError for files that only their writer may replace, or if two rewrites might both commit.
+
+        `stage` checks the right to write.
+        """
+        if self._refusal is None:
+            self.snapshot()
+        refusal = self._refusal or self._find_link()
+        if refusal:
+            raise UnsupportedError(f'"{self._storage.root}" must not change: {refusal}. Nothing was written')
         if not self._exclusive and not self._storage.is_exclusive():
             raise UnsupportedError(
                 f'"{self._storage.root}" lies in a store that does not say who was first (it knows no conditional '
@@ -196,8 +234,20 @@ class ParquetFormat:
         assert version is not None, "only batches are left out"
         return version
 
+    def _find_link(self) -> str:
+        """What to do about a directory that lies elsewhere, as its files may be replaced twice; empty without one."""
+        parts = {"/".join(path.split("/")[:i]) for path in self._directories for i in range(1, path.count("/") + 2)}
+        if self._storage.kind == "disk":
+            for directory in sorted(parts - {""}):
+                if os.path.islink(self._storage.uri(directory)):
+                    return (
+                        f'"{directory}" is a link. Write a new table with optimize(into=...), or put the directory '
+                        "in place of the link"
+                    )
+        return ""
+
     def check_appendable(self, *, overwrites: bool = False) -> None:
-        """Raise UnsupportedError if two simultaneous writers might both commit; `stage` checks the right to write."""
+        """Raise UnsupportedError, as `check_replaceable` does."""
         self.check_replaceable()
 
     def append(
@@ -261,6 +311,7 @@ class ParquetFormat:
                 self._check_free(new)
             if since is not None:
                 self._check_not_overwritten(since, versions[0])
+            removed += self._list_summaries(overwrites=old is None)
             batches = dict(self._batches(versions[0]))
             if batch is not None:
                 if batches.get(batch.application, -1) >= batch.version:
@@ -276,6 +327,15 @@ class ParquetFormat:
 
     def _list_removed(self) -> tuple[log.Removed, ...]:
         return tuple(log.Removed(path=f.path, size=f.size, mtime_ms=f.mtime_ms) for f in self._live_files()[1])
+
+    def _list_summaries(self, *, overwrites: bool) -> tuple[log.Removed, ...]:
+        """The files of other programs that a commit makes untrue; overwrites: whether columns may change, too."""
+        infos = [self._storage.stat(name) for name in log.SUMMARIES[: 1 + overwrites]]
+        return tuple(
+            log.Removed(path=info.path, size=info.size, mtime_ms=info.mtime_ms)
+            for info in infos
+            if info is not None and not info.is_dir
+        )
 
     def _check_not_overwritten(self, since: int, versions: Sequence[int]) -> None:
         """Raise ConflictError if the table has other rows, and maybe other columns, than in an earlier version."""
@@ -308,6 +368,15 @@ class ParquetFormat:
                     f'"{self._storage.uri(file.path)}" {change} since the rewrite read it; '
                     "nothing was committed, call again"
                 )
+
+
+def _as_spark_reads(files: list[FileInfo]) -> list[FileInfo]:
+    """The files without those below plain directories, if some lie in the root and there are no partitions."""
+    has_directories = any("/" in file.path for file in files)
+    if not has_directories or any("=" in file.path.rpartition("/")[0] for file in files):
+        return files
+    in_root = [file for file in files if "/" not in file.path]
+    return in_root or files
 
 
 def _join(directory: str, name: str) -> str:

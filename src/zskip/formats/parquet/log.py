@@ -23,6 +23,8 @@ from zskip.storage import Storage
 
 LOG = f"{HOME}/log"
 TRASH = f"{HOME}/trash"
+SUMMARIES = ("_metadata", "_common_metadata")
+"""In which other programs keep the footers of all files, and their columns."""
 FORMAT = 1
 _STAGED = re.compile(rf"{STAGING}/[^/.][^/]*/[^/.][^/]*")
 _RESERVED_MS = 10 * 60 * 1000
@@ -141,7 +143,8 @@ def _check_names(entry: Entry, version: int) -> None:
     """Raise ValueError unless the entry has this version and names only data files of the table and staged files."""
     if entry.version != version:
         raise ValueError(f"it is version {entry.version!r}")
-    check_data_files([*(new.target for new in entry.added), *(old.path for old in entry.removed)])
+    removed = (old.path for old in entry.removed if old.path not in SUMMARIES)
+    check_data_files([*(new.target for new in entry.added), *removed])
     for new in entry.added:
         if not _STAGED.fullmatch(new.staged):
             raise ValueError(f"{new.staged!r} is not a staged file")

@@ -115,7 +115,10 @@ def find_special_columns(metadata: Mapping[bytes, bytes] | None) -> tuple[frozen
     text = (metadata or {}).get(_SPARK_SCHEMA, b"").decode(errors="replace")
     if _COLLATIONS not in text and _DEFAULT not in text:
         return frozenset(), frozenset()
-    fields = [(str(f.get("name")), json.dumps(f)) for f in json.loads(text)["fields"]]
+    try:
+        fields = [(str(f.get("name")), json.dumps(f)) for f in json.loads(text)["fields"]]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return frozenset(), frozenset()  # Spark reads such a file by its own schema.
     collated = frozenset(name for name, content in fields if _COLLATIONS in content)
     return collated, frozenset(name for name, content in fields if _DEFAULT in content)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from zskip.errors import ConflictError
 from zskip.index import CountedColumn
 from zskip.records import Ints
-from zskip.spark.forms import form_sql, quote_identifier
+from zskip.spark.forms import form_sql, free_name, quote_identifier
 from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm import compat
 from zskip.types import DataType, Form, encode_decimal
@@ -27,7 +27,7 @@ PREFIX_BYTES = 65
 """Leading bytes of strings: one more than the index's bounds have, enough to compare with those."""
 _AUTHORITY = re.compile(r"^[A-Za-z][\w+.-]*:(?://[^/]*)?")
 _COLUMNS_PER_JOB = 100
-_FILE, _TASK, _SHIFT = "zskip_file", "zskip_task", "zskip_shift"
+_FILE = "zskip_file"
 
 
 class FilePositions:
@@ -56,20 +56,22 @@ def number_rows(frame: DataFrame, positions: FilePositions, file: str, row: str)
     """
     from pyspark.sql import functions as F
 
-    added = {_FILE: F.input_file_name(), _TASK: F.spark_partition_id(), row: F.monotonically_increasing_id()}
+    name, task, shift = (free_name(text, frame.columns) for text in (_FILE, "zskip_task", "zskip_shift"))
+    added = {name: F.input_file_name(), task: F.spark_partition_id(), row: F.monotonically_increasing_id()}
     numbered = frame.withColumns(added)
     with describe_jobs(frame.sparkSession, "name the files"):
-        parts = compat.collect_arrow(numbered.groupBy(_FILE, _TASK).agg(F.min(row).alias(row), F.count("*").alias("n")))
+        counted = numbered.groupBy(name, task).agg(F.min(row).alias(row), F.count("*").alias("n"))
+        parts = compat.collect_arrow(counted)
     rows: Counter[str] = Counter()
     shifts = []
-    for part in sorted(parts.to_pylist(), key=lambda part: part[_TASK]):
-        name = part[_FILE]
-        shifts.append((name, part[_TASK], positions.find(name), rows[name] - part[row]))
-        rows[name] += part["n"]
-    schema = f"{_FILE} string, {_TASK} int, {file} int, {_SHIFT} bigint"
+    for part in sorted(parts.to_pylist(), key=lambda part: part[task]):
+        uri = part[name]
+        shifts.append((uri, part[task], positions.find(uri), rows[uri] - part[row]))
+        rows[uri] += part["n"]
+    schema = f"{name} string, {task} int, {file} int, {shift} bigint"
     shifted = compat.frame_of_rows(frame.sparkSession, shifts, schema)
-    joined = numbered.join(F.broadcast(shifted), [_FILE, _TASK])
-    return joined.withColumn(row, F.col(row) + F.col(_SHIFT)).drop(_FILE, _TASK, _SHIFT)
+    joined = numbered.join(F.broadcast(shifted), [name, task])
+    return joined.withColumn(row, F.col(row) + F.col(shift)).drop(name, task, shift)
 
 
 def aggregate_by_file(

@@ -18,11 +18,15 @@ from zskip.formats.compression import Compression
 from zskip.records import Bools, Ints, Matching, Partition, ReadableFiles, Snapshot
 from zskip.spark.collect.statistics import FilePositions, number_rows
 from zskip.spark.formats.base import Engine
+from zskip.spark.forms import free_name
 from zskip.spark.jvm.compat import private_session
-from zskip.spark.scan.relation import ORDINAL, Pruning, prune_listing, scan
+from zskip.spark.jvm.failures import to_zskip_error
+from zskip.spark.scan.relation import Pruning, prune_listing, scan
 from zskip.spark.schema import (
     TableSchema,
+    free_ordinal,
     names_without_default,
+    ordinal_of,
     partition_by_ordinal,
     read_schema,
     restore_field_ids,
@@ -46,7 +50,6 @@ WHOLE = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
 }
 """Settings under which all rows of files are read, or none."""
-_ROW = "zskip_row"
 _TRIES = 5
 _log = logging.getLogger("zskip")
 
@@ -177,12 +180,12 @@ class Reader(MetadataReader):
         return self._spark.read.option("zskip.uncached", "true")
 
     def live_rows(self, session: SparkSession) -> DataFrame:
-        """The rows of the files without deleted ones, with the number of each row's partition in `ORDINAL`, the last.
+        """The rows of the files without deleted ones, with the number of each row's partition in the last column.
 
         Has the columns of files, then the hidden ones that a rewrite must keep. Columns that the files hold under the
         name of a partition column keep what the files say.
         """
-        return scan(session, partition_by_ordinal(session, self.schema, ORDINAL))
+        return scan(session, partition_by_ordinal(session, self.schema))
 
     def readable_files(self) -> ReadableFiles | None:
         """How the rows of `live_rows` are read without the format's own code; None where they cannot.
@@ -222,22 +225,25 @@ class Reader(MetadataReader):
     def _read_stored(self, session: SparkSession) -> DataFrame:
         return scan(session, self.schema)
 
-    def numbered_rows(self) -> tuple[DataFrame, str]:
-        """The rows in the files with the number of each row's file in `ORDINAL`, and the column with its row's number.
+    def numbered_rows(self) -> tuple[DataFrame, str, str]:
+        """The rows in the files, the column with the number of each row's file, and that with its own number there.
 
         Deleted and changed rows may be among them.
         """
         files = self.snapshot
         if self.feature is not None:
             positions = FilePositions([self._storage.uri(path) for path in files.paths])
-            return number_rows(self._read_stored(self._spark), positions, ORDINAL, _ROW), _ROW
+            stored = self._read_stored(self._spark)
+            file, row = free_ordinal(stored.columns), free_name("zskip_row", stored.columns)
+            return number_rows(stored, positions, file, row), file, row
         # Each file is a partition of its own.
         separated = dataclasses.replace(
             files,
             partitions=tuple(Partition(directory=str(i)) for i in range(len(files))),
             partition_of=np.arange(len(files), dtype=np.int32),
         )
-        return Reader.live_rows(self.select(separated), self._spark), "_metadata.row_index"
+        frame = Reader.live_rows(self.select(separated), self._spark)
+        return frame, ordinal_of(frame), "_metadata.row_index"
 
 
 class ParquetReader(Reader):
@@ -245,7 +251,10 @@ class ParquetReader(Reader):
 
     def whole(self) -> DataFrame:
         """The rows as Spark itself reads the directory."""
-        return self._read_uncached().parquet(self._storage.root)
+        try:
+            return self._read_uncached().parquet(self._storage.root)
+        except Exception as error:
+            raise to_zskip_error(f'read "{self._storage.root}"', error) from error
 
 
 def _has_columns_of(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> bool:

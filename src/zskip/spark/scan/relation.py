@@ -13,6 +13,7 @@ import numpy as np
 from zskip.errors import UnsupportedError
 from zskip.index import BoundIndex
 from zskip.spark.jvm.compat import check_session, frame_of
+from zskip.spark.jvm.failures import to_zskip_error
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import qualify_root
 from zskip.spark.scan.bridge.callbacks import java_callback
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("zskip.scan")
 
-ORDINAL = "__zskip_partition"
-"""The column with the number of a row's partition in its snapshot, where a scan has one."""
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 
 
@@ -60,6 +59,7 @@ def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = Non
     snapshot = schema.snapshot
     if snapshot.reading.feature is not None:
         raise UnsupportedError(f'the files of "{snapshot.root}" are not its rows: it uses {snapshot.reading.feature}')
+    _check_types(spark, schema)
     jvm = Jvm.of(spark)
     files = _pinned(spark, jvm, schema)
     relation = jvm.find(f"{_SOURCES}.HadoopFsRelation")(
@@ -71,7 +71,21 @@ def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = Non
         jvm.empty_map,
         spark._jsparkSession,
     )
-    return DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
+    try:
+        return DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
+    except Exception as error:
+        raise to_zskip_error(f'read "{snapshot.root}"', error) from error
+
+
+def _check_types(spark: SparkSession, schema: TableSchema) -> None:
+    """Raise UnsupportedError for columns that Spark does not read as the session is set."""
+    if '"time(' not in schema.data_json or str(spark.conf.get("spark.sql.timeType.enabled", "true")).lower() == "true":
+        return
+    times = [field["name"] for field in json.loads(schema.data_json)["fields"] if '"time(' in json.dumps(field["type"])]
+    raise UnsupportedError(
+        f'column "{times[0]}" of "{schema.snapshot.root}" has the type time, which Spark does not read in this '
+        "session; set spark.sql.timeType.enabled=true"
+    )
 
 
 def _pinned(spark: SparkSession, jvm: Jvm, schema: TableSchema) -> JavaObject:

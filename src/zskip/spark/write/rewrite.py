@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zskip.errors import UnsupportedError, ZskipError
 from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
+from zskip.spark.forms import free_name
 from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm.compat import SHORT_SHUFFLES, codec_name, private_session
 from zskip.spark.write.keys import place
@@ -23,7 +23,6 @@ __all__ = [
     "check_writable",
     "describe_jobs",
     "file_of",
-    "free_name",
     "rewrite",
     "routed",
     "write_rows",
@@ -132,15 +131,3 @@ def file_of(name: str) -> int:
     if match is None:
         raise ZskipError(f'Spark wrote a file with the unexpected name "{name}"; please report it')
     return int(match[1])
-
-
-def free_name(name: str, taken: Iterable[str]) -> str:
-    """A column name that is not taken, in any case.
-
-    >>> free_name("key", ["a", "KEY"])
-    'key_'
-    """
-    lower = {other.lower() for other in taken}
-    while name.lower() in lower:
-        name += "_"
-    return name

@@ -314,7 +314,6 @@ def select_columns(sample: Sample, names: Sequence[str]) -> Sample:
 def _draw(reader: Reader, bound: BoundIndex, fields: Sequence[Field], target: Target) -> tuple[Sample, Ints, Ints]:
     """Draw a sample of rows, with the file and the position in it of each row, in one Spark job."""
     from zskip.spark.jobs import describe_jobs
-    from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.write.draw import draw_with_positions
 
     snapshot = reader.snapshot
@@ -327,10 +326,10 @@ def _draw(reader: Reader, bound: BoundIndex, fields: Sequence[Field], target: Ta
     size = max(ROWS_PER_FILE * int(target.files.sum()), SMALLEST_SAMPLE, min(int(_PAGE_SAMPLES * pages), _MOST_ROWS))
     size = min(size, LARGEST_SAMPLE)
     try:
-        frame, row = reader.select(files).numbered_rows()
+        frame, file, row = reader.select(files).numbered_rows()
         with describe_jobs(frame.sparkSession, f"sample {len(fields)} columns of {snapshot.root}"):
             fraction = min(1.0, size / max(rows, 1))
-            sample, row_of = draw_with_positions(frame, fields, ORDINAL, row, fraction, target.seed)
+            sample, row_of = draw_with_positions(frame, fields, file, row, fraction, target.seed)
     finally:
         reader.release()
     file_of = sample.partition.astype(np.int64)

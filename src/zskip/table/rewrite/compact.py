@@ -14,16 +14,14 @@ import numpy as np
 from zskip.advisor.maintenance.bin_packing import pack
 from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError
 from zskip.formats.compression import Compression
-from zskip.formats.schema import inspect_footers
 from zskip.records import CompactResult, FileSizes, Ints, Operation, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import record_operation
 from zskip.table.refresh_index import index_new_files
-from zskip.table.rewrite.file_selection import select_partitions
+from zskip.table.rewrite.file_selection import inspect_selected, select_partitions
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import Rewrite, choose_engine, rewrite_in_place, warn_of_losses
-from zskip.table.session import merges_schemas
 from zskip.table.snapshot import open_reader
 from zskip.table.unchanged_files import FileIdentity, LiveFiles, identify_files
 from zskip.units import parse_size
@@ -74,9 +72,9 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
     timer = StepTimer()
     with timer.step("snapshot"):
         reader = open_reader(handle)
+        reader.check()
         choose_engine(handle, reader)
         check_index_version(handle)
-        reader.check()
         files = select_partitions(handle, reader.snapshot, where)
         bins = [identify_files(files, numbers) for numbers in pack(files, target, smallest)]
         if bins:
@@ -149,13 +147,15 @@ def _merge(
     info: Mapping[str, Any],
     timer: StepTimer,
 ) -> _Commit | None:
-    """Merge bins in one commit, without those that others changed meanwhile; None where none is left."""
+    """Merge bins in one commit, without those that others changed meanwhile; None where none with rows is left."""
     for tries_left in reversed(range(_TRIES)):
         live = _live_bins(reader.snapshot, bins)
         if not live:
             return None
         try:
             rewrite = _rewrite(handle, reader, live, timer)
+            if rewrite is None:
+                return None
             info_with_rows = {**info, "rows": int(rewrite.rows.sum())}
             committed = rewrite_in_place(spark, handle, rewrite, info_with_rows, timer)
         except (ConflictError, CorruptFileError, StorageError) as error:
@@ -186,13 +186,20 @@ def _live_bins(snapshot: Snapshot, bins: Sequence[Sequence[FileIdentity]]) -> li
     return [numbers for numbers in numbers_by_bin if numbers.min() >= 0]
 
 
-def _rewrite(handle: Handle, reader: Reader, bins: Sequence[Ints], timer: StepTimer) -> Rewrite:
+def _rewrite(handle: Handle, reader: Reader, bins: Sequence[Ints], timer: StepTimer) -> Rewrite | None:
+    """Describe the rewrite of bins with rows; files without rows stay, as they may be all of a partition or table."""
     from zskip.spark.write.arrangement import MergedFiles
 
     with timer.step("footers"):
-        snapshot = reader.snapshot.take(np.concatenate(bins))
-        merge = merges_schemas(handle, snapshot)
-        footers = inspect_footers(handle.storage, snapshot, merge=merge, workers=handle.workers)
+        table = reader.snapshot
+        reader, footers = inspect_selected(handle, reader.select(table.take(np.concatenate(bins))))
+    rows_of_bins = np.split(footers.rows, np.cumsum([len(numbers) for numbers in bins])[:-1])
+    if handle.format.is_plain:
+        bins = [numbers for numbers, rows in zip(bins, rows_of_bins, strict=True) if rows.any()]
+        rows_of_bins = [rows for rows in rows_of_bins if rows.any()]
+    if not bins:
+        return None
+    snapshot = table.take(np.concatenate(bins))
     edges = np.cumsum([0, *(len(numbers) for numbers in bins)])
     merged = MergedFiles(
         bins=[np.arange(start, end) for start, end in itertools.pairwise(edges)],
@@ -201,7 +208,7 @@ def _rewrite(handle: Handle, reader: Reader, bins: Sequence[Ints], timer: StepTi
     return Rewrite(
         reader=reader.select(snapshot),
         arrangement=merged,
-        rows=footers.rows,
+        rows=np.concatenate(rows_of_bins),
         compression=Compression(codec=footers.codec or "zstd"),
         traits=footers.traits,
         lost_traits=footers.lost_traits,

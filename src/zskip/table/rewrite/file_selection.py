@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zskip.errors import ConflictError, PredicateError
+from zskip.formats.footers.inspection import Inspection, inspect_footers
 from zskip.index import refresh
-from zskip.predicate import Columns, columns_of, parse
+from zskip.predicate import Columns, columns_of, is_unread, parse
 from zskip.records import Snapshot
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_metadata
-from zskip.table.session import is_case_sensitive, time_zone
+from zskip.table.session import is_case_sensitive, merges_schemas, time_zone
 from zskip.table.unchanged_files import FileIdentity, LiveFiles
+
+if TYPE_CHECKING:
+    from zskip.spark.formats import Reader
 
 
 def select_partitions(handle: Handle, snapshot: Snapshot, where: str | None) -> Snapshot:
@@ -46,6 +51,11 @@ def select_partitions(handle: Handle, snapshot: Snapshot, where: str | None) -> 
     else:
         bound = bind_metadata(handle, stored)
     result = bound.prune(predicate)
+    if (result.kept & ~result.full).any() and is_unread(predicate) and handle.spark is not None:
+        from zskip.spark.scan.filters.constants import prune_statement
+
+        fields = [field for field in columns.fields if field.name in names or snapshot.has_hidden_partitions]
+        result = prune_statement(handle.spark, bound, where, fields, case_sensitive=case_sensitive)
     if (result.kept & ~result.full).any():
         unknown = "; ".join(leaf.sql for leaf in result.leaves if leaf.reason)
         raise PredicateError(
@@ -55,10 +65,29 @@ def select_partitions(handle: Handle, snapshot: Snapshot, where: str | None) -> 
     return snapshot.select(result.kept)
 
 
-def select_unchanged(snapshot: Snapshot, files: frozenset[FileIdentity] | None) -> Snapshot:
-    """Select the files that a planner chose, None for all; raises ConflictError where one of them changed."""
-    if files is None:
-        return snapshot
+def inspect_selected(handle: Handle, reader: Reader) -> tuple[Reader, Inspection]:
+    """Read the footers of the files to rewrite, those of a reader; raises UnsupportedError where columns would go.
+
+    Returns the reader with the columns of partitions that files hold, too, which a rewrite keeps.
+    """
+    from zskip.spark.schema import add_columns
+
+    files = reader.snapshot
+    footers = inspect_footers(
+        handle.storage,
+        files,
+        merge=merges_schemas(handle, files),
+        inferred=None if files.reading.declared is not None else reader.schema.data_json,
+        case_sensitive=is_case_sensitive(handle),
+        workers=handle.workers,
+    )
+    if footers.hidden:
+        reader = reader.with_schema(add_columns(handle.need_spark("a rewrite"), reader.schema, footers.hidden))
+    return reader, footers
+
+
+def select_unchanged(snapshot: Snapshot, files: frozenset[FileIdentity]) -> Snapshot:
+    """Select the files that a planner chose; raises ConflictError where one of them changed."""
     numbers = LiveFiles(snapshot).find(files)
     if (changed := int((numbers < 0).sum())) > 0:
         raise ConflictError(

@@ -14,20 +14,20 @@ import time
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from zskip.errors import ConflictError, CorruptFileError, StorageError, ZskipError, ZskipWarning
 from zskip.formats.compression import Compression
-from zskip.formats.schema import Inspection, inspect_footers
+from zskip.formats.footers.inspection import Inspection
 from zskip.index import refresh
 from zskip.layout.layout import Layout
 from zskip.layout.pages import MOST_ROWS
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
-from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sample
+from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sample, Snapshot
 from zskip.spark.write.staging import not_through_arrow
 from zskip.storage.overlay import Overlay
 from zskip.table.advice.choose_layout import (
@@ -49,18 +49,19 @@ from zskip.table.optimize_request import (
 from zskip.table.predicates import check_keys
 from zskip.table.read.info import last_layout
 from zskip.table.refresh_index import index_new_files
-from zskip.table.rewrite.file_selection import select_partitions, select_unchanged
+from zskip.table.rewrite.file_selection import inspect_selected, select_partitions, select_unchanged
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import (
     ENGINE_WRITES,
     OldFiles,
     Rewrite,
     choose_engine,
+    copy_files,
     open_target,
     open_writer,
     warn_of_losses,
 )
-from zskip.table.session import is_case_sensitive, merges_schemas, time_zone
+from zskip.table.session import is_case_sensitive, time_zone
 from zskip.table.snapshot import open_reader, read_snapshot
 from zskip.table.unchanged_files import LiveFiles
 from zskip.types import DataType
@@ -87,6 +88,8 @@ class _Plan:
     footers: Inspection
     partition_rows: Ints
     """(partitions,)."""
+    copied: Snapshot
+    """The files that a new table gets as they are: one of each partition without rows, so that it stays one."""
     files: Ints
     """(partitions,) new files."""
     compression: Compression
@@ -121,14 +124,22 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
         request = advised
     with timer.step("snapshot"):
         reader = open_reader(handle)
+        reader.check()
         engine = choose_engine(handle, reader, into=request.into, compression=request.compression)
         if engine is not None and request.writer == ARROW:
             raise not_through_arrow(handle.storage.root, ENGINE_WRITES)
         plan = _plan(spark, handle, request, reader)
         request = dataclasses.replace(request, by=tuple(field.name for field in plan.fields))
-    if not plan.partition_rows.sum():
+    copied = plan.copied
+    if not plan.partition_rows.sum() and not len(copied):
         return _result(handle, plan, request, timer)
     with open_target(handle, request.into) if target is None else nullcontext(target) as target:
+        if len(copied):
+            copy_files(handle.storage, target, copied)
+        if not plan.partition_rows.sum():
+            return dataclasses.replace(
+                _result(handle, plan, request, timer), files_after=len(copied), bytes_after=copied.bytes
+            )
         writer = open_writer(spark, handle, target, engine, request.writer)
         try:
             with timer.step("sample"):
@@ -150,8 +161,8 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
             _result(handle, plan, request, timer),
             version=committed.version,
             rows=committed.rows,
-            files_after=len(committed.sizes),
-            bytes_after=sum(committed.sizes),
+            files_after=len(copied) + len(committed.sizes),
+            bytes_after=copied.bytes + sum(committed.sizes),
             predicted_share_before=before,
             predicted_share_after=predict_share(chosen.layout, sample, chosen.workload),
             curve=chosen.curve,
@@ -204,21 +215,28 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, reader:
     from zskip.spark.write.rewrite import check_writable
 
     check_index_version(handle)
-    reader.check()
     fields = clustering_fields(
         request.by, reader.snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle)
     )
-    files = select_unchanged(select_partitions(handle, reader.snapshot, request.where), request.only)
+    if request.only is None:
+        files = select_partitions(handle, reader.snapshot, request.where)
+    else:
+        files = select_unchanged(reader.snapshot, request.only)
     reader = reader.select(files)
     if len(files):
         frame = reader.live_rows(spark)
         check_writable(frame)
         check_keys(frame, reader.snapshot, fields)
         fields = tuple(_as_read(field, frame) for field in fields)
-    merge = merges_schemas(handle, files)
-    footers = inspect_footers(handle.storage, files, merge=merge, workers=handle.workers)
+    reader, footers = inspect_selected(handle, reader)
     count = len(files.partitions)
     rows = np.bincount(files.partition_of, footers.rows, count).astype(np.int64)
+    without_rows = _find_without_rows(files, rows) if handle.format.is_plain else np.zeros(0, np.int64)
+    copied = files.take(without_rows if request.into is not None else without_rows[:0])
+    if len(without_rows):
+        has_rows = rows[files.partition_of] > 0
+        files, footers = files.select(has_rows), dataclasses.replace(footers, rows=footers.rows[has_rows])
+        reader = reader.select(files)
     sizes = np.bincount(files.partition_of, files.sizes, count).astype(np.int64)
     compression = request.compression or Compression(codec=footers.codec or "zstd")
     sorts = request.sort_within_files
@@ -227,10 +245,17 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, reader:
         fields=fields,
         footers=footers,
         partition_rows=rows,
+        copied=copied,
         files=files_per_partition(request, rows, sizes),
         compression=compression,
         page_rows=rows_per_page(handle.storage, files, rows, fields, compression) if sorts else MOST_ROWS,
     )
+
+
+def _find_without_rows(files: Snapshot, rows: Ints) -> Ints:
+    """The number of one file of each partition without rows, which only files without rows keep in a directory."""
+    numbers, first = np.unique(files.partition_of, return_index=True)
+    return cast(Ints, first[rows[numbers] == 0])
 
 
 def _as_read(field: Field, frame: DataFrame) -> Field:
@@ -245,16 +270,16 @@ def _as_read(field: Field, frame: DataFrame) -> Field:
 
 
 def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sample:
-    from zskip.spark.scan.relation import ORDINAL
+    from zskip.spark.schema import ordinal_of
     from zskip.spark.write.draw import draw_bernoulli, draw_reservoir
     from zskip.spark.write.rewrite import describe_jobs
 
     frame = plan.reader.live_rows(spark)
     with describe_jobs(spark, f"sample {len(plan.fields)} columns of {plan.reader.snapshot.root}"):
         if request.sampling == "reservoir":
-            return draw_reservoir(frame, plan.fields, ORDINAL, ReservoirPlan.of, request.seed)
+            return draw_reservoir(frame, plan.fields, ordinal_of(frame), ReservoirPlan.of, request.seed)
         fraction = bernoulli_fraction(int(plan.footers.rows.sum()), int(plan.files.sum()))
-        return draw_bernoulli(frame, plan.fields, ORDINAL, fraction, request.seed)
+        return draw_bernoulli(frame, plan.fields, ordinal_of(frame), fraction, request.seed)
 
 
 def _size_files(

@@ -97,7 +97,7 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
 
 
 def _draw(handle: Handle, table: PlannedTable, files: int) -> Sample:
-    from zskip.spark.scan.relation import ORDINAL
+    from zskip.spark.schema import ordinal_of
     from zskip.spark.write.draw import draw_bernoulli
     from zskip.spark.write.rewrite import describe_jobs
 
@@ -106,6 +106,7 @@ def _draw(handle: Handle, table: PlannedTable, files: int) -> Sample:
     fraction = bernoulli_fraction(int(table.rows.sum()), files)
     try:
         with describe_jobs(spark, f"sample {len(table.fields)} columns of {table.snapshot.root}"):
-            return draw_bernoulli(reader.live_rows(spark), table.fields, ORDINAL, fraction, 0)
+            frame = reader.live_rows(spark)
+            return draw_bernoulli(frame, table.fields, ordinal_of(frame), fraction, 0)
     finally:
         reader.release()

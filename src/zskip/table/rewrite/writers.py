@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,9 +16,10 @@ import numpy.typing as npt
 
 from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
 from zskip.formats import StagedFile, new_table
+from zskip.formats.base import STAGED
 from zskip.formats.compression import Compression
-from zskip.formats.schema import read_footers
-from zskip.formats.traits import NO_TRAITS, FileTraits
+from zskip.formats.footers.footer import read_footers
+from zskip.formats.footers.traits import NO_TRAITS, FileTraits
 from zskip.layout.pages import MOST_ROWS
 from zskip.records import Ints, Snapshot
 from zskip.spark.write.staging import check_spark_writes, stage_files
@@ -142,6 +144,16 @@ def open_target(handle: Handle, path: str | None) -> Iterator[Handle]:
         raise
 
 
+def copy_files(source: Storage, target: Handle, files: Snapshot) -> None:
+    """Commit copies of some files, which have no rows, to a new table, each in the directory of its partition."""
+    staging, staged = target.format.stage(), list[StagedFile]()
+    for number, file in enumerate(files):
+        path = f"{staging}/empty-{number}-{uuid.uuid4().hex}.parquet{STAGED}"
+        target.storage.write(path, source.read(file.path))
+        staged.append(StagedFile(path=path, directory=files.partitions[file.partition].directory, size=file.size))
+    target.format.replace(files, np.zeros(len(files), np.bool_), staged)
+
+
 class FileWriter:
     """Writes files into a staging directory, through Arrow where that changes nothing; the format commits them."""
 
@@ -210,8 +222,7 @@ class FileWriter:
 
     def _write_rows(self, rewrite: Rewrite, staging: str) -> RowsWritten:
         """Write what Spark reads through Arrow."""
-        from zskip.spark.scan.relation import ORDINAL
-        from zskip.spark.schema import restore_field_ids
+        from zskip.spark.schema import ordinal_of, restore_field_ids
         from zskip.spark.write.arrow.job import ArrowRows, RowsWritten, rows_session
 
         rows, reader = int(rewrite.rows.sum()), rewrite.reader
@@ -224,7 +235,7 @@ class FileWriter:
             compression=rewrite.compression,
             page_rows=rewrite.page_rows,
             frame=live,
-            ordinal=ORDINAL,
+            ordinal=ordinal_of(live),
             row_bytes=self._base.bytes / max(rows, 1),
             stored=columns if reader.files_hold_rows else reader.stored_columns(live),
             snapshot=self._base,
@@ -233,8 +244,7 @@ class FileWriter:
         return RowsWritten(rewrite.arrangement.write_rows(job, rows), rows)
 
     def _write_by_spark(self, rewrite: Rewrite, staging: str, reason: str) -> int:
-        from zskip.spark.scan.relation import ORDINAL
-        from zskip.spark.schema import name_as_stored, restore_field_ids
+        from zskip.spark.schema import name_as_stored, ordinal_of, restore_field_ids
         from zskip.spark.write.rewrite import WriteOptions, write_rows, writing_session
 
         options = WriteOptions(
@@ -248,7 +258,7 @@ class FileWriter:
             declared = (self._base.reading.declared or (None,))[0]
             reader = reader.with_schema(restore_field_ids(session, reader.schema, declared))
         live = arrangement.live_rows(session, reader)
-        rows, stored = arrangement.routed(live, ORDINAL), reader.stored_columns(live)
+        rows, stored = arrangement.routed(live, ordinal_of(live)), reader.stored_columns(live)
         check_spark_writes(self._base.root, stored or reader.declared_columns(), reason)
         rows = rows if stored is None else name_as_stored(rows, stored)
         write_rows(rows, self._target.storage.uri(staging), options)
@@ -302,7 +312,7 @@ class EngineWriter:
     def commit(self, info: Mapping[str, Any]) -> EngineCommit:
         """Let the engine write the rows and commit them."""
         from zskip.spark.formats import RoutedRows
-        from zskip.spark.scan.relation import ORDINAL
+        from zskip.spark.schema import ordinal_of
         from zskip.spark.write.rewrite import describe_jobs, writing_session
 
         rewrite, snapshot = self._rewrite, self._rewrite.reader.snapshot
@@ -310,7 +320,7 @@ class EngineWriter:
             arrangement = rewrite.arrangement
             live = arrangement.live_rows(writing_session(self._spark), rewrite.reader)
             rows = RoutedRows(
-                frame=arrangement.routed(live, ORDINAL),
+                frame=arrangement.routed(live, ordinal_of(live)),
                 partition_of_file=arrangement.partition_of_file,
                 rows=self._count_rows(),
                 compression=rewrite.compression,

@@ -19,8 +19,8 @@ from zskip.advisor.maintenance.planner import kept_share
 from zskip.errors import ColumnError, InputError
 from zskip.formats import BatchId
 from zskip.formats.compression import Compression
-from zskip.formats.schema import read_clear_footers
-from zskip.formats.traits import FileTraits, common_traits
+from zskip.formats.footers.inspection import read_clear_footers
+from zskip.formats.footers.traits import FileTraits, common_traits
 from zskip.index import BoundIndex
 from zskip.layout.curves import curve_traits
 from zskip.layout.layout import Layout
@@ -77,10 +77,10 @@ def append(
     check_frame(df)
     handle.need_spark("append()")
     timer = StepTimer()
-    handle.format.check_appendable()
     with timer.step("check"):
-        check_index_version(handle)
         schema = open_reader(handle).schema
+        handle.format.check_appendable()
+        check_index_version(handle)
         rules = handle.format.row_rules()
         aligned = align(df, schema, rules, case_sensitive=is_case_sensitive(handle))
         check_writable(aligned)

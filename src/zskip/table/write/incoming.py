@@ -12,10 +12,9 @@ import numpy as np
 from zskip.errors import ColumnError, InputError, UnsupportedError
 from zskip.formats.hive import DEFAULT_PARTITION, directory_of
 from zskip.records import Ints, Snapshot
-from zskip.spark.forms import quote_identifier
+from zskip.spark.forms import free_name, quote_identifier
 from zskip.spark.jvm.compat import frame_of
-from zskip.spark.scan.relation import ORDINAL
-from zskip.spark.schema import read_struct
+from zskip.spark.schema import free_ordinal, ordinal_of, read_struct
 from zskip.table.session import is_session_case_sensitive
 
 if TYPE_CHECKING:
@@ -25,20 +24,25 @@ if TYPE_CHECKING:
     from zskip.spark.schema import TableSchema
 
 _PARTITION_TYPES = ("byte", "short", "integer", "long", "string", "date")
-_KEY = "__zskip_key"
 _BROKEN, _END = "zskip: the row breaks ", " (end of the row)"
 _MOST_CHARACTERS = 300
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Incoming:
-    """New rows with the columns of a table's files, and `__zskip_partition`, the number of each row's directory."""
+    """New rows with the columns of a table's files."""
 
     frame: DataFrame
+    """The number of each row's directory comes last."""
     directories: tuple[str, ...]
     """The Hive partition directories of the rows; one empty path in an unpartitioned table."""
     rows: Ints | None
     """(directories,) rows of each; None where they were not counted."""
+
+    @property
+    def ordinal(self) -> str:
+        """The last column."""
+        return ordinal_of(self.frame)
 
 
 def check_frame(df: Any) -> SparkSession:
@@ -83,7 +87,9 @@ def align(df: DataFrame, schema: TableSchema, rules: RowRules, *, case_sensitive
     """
     import pyspark.sql.functions as F
 
-    columns = [*read_struct(schema.data_json).fields, *read_struct(schema.partition_json).fields]
+    names = {field.name for field in schema.snapshot.fields}
+    data = [field for field in read_struct(schema.data_json).fields if field.name in names]
+    columns = [*data, *read_struct(schema.partition_json).fields]
     partition_names = {field.name for field in schema.snapshot.partition_fields}
 
     sources = {column_key(field.name, case_sensitive): field for field in df.schema.fields}
@@ -146,9 +152,9 @@ def number_partitions(
     frame = frame_of(spark, aligned._jdf.queryExecution().analyzed())
     values_of = {field.name: F.col(quote_identifier(field.name)) for field in snapshot.partition_fields}
     values_of |= {name: F.expr(text) for name, text in expressions.items()}
-    names = list(values_of)
+    names, ordinal = list(values_of), free_ordinal(frame.columns)
     if not names:
-        return Incoming(frame=frame.withColumn(ORDINAL, F.lit(0)), directories=("",), rows=None)
+        return Incoming(frame=frame.withColumn(ordinal, F.lit(0)), directories=("",), rows=None)
     for field in snapshot.partition_fields:
         if field.type.name not in _PARTITION_TYPES:
             raise UnsupportedError(
@@ -159,19 +165,19 @@ def number_partitions(
     counts = frame.groupBy(*(text.alias(f"k{i}") for i, text in enumerate(texts))).count().collect()
     values = [tuple(row[:-1]) for row in counts]
     _check_texts(names, values)
-    keys = [f"{_KEY}_{i}" for i in range(len(names))]
+    keys = [free_name(f"__zskip_key_{i}", frame.columns) for i in range(len(names))]
     rows = [(*value, number) for number, value in enumerate(values)]
-    described = ", ".join([*(f"{key} string" for key in keys), f"{ORDINAL} int"])
+    described = ", ".join([*(f"{key} string" for key in keys), f"{ordinal} int"])
     known = spark.createDataFrame(rows, described)
     same = [text.eqNullSafe(F.col(key)) for text, key in zip(texts, keys, strict=True)]
     joined = frame.join(F.broadcast(known), same, "left")
-    number = F.col(ORDINAL)
+    number = F.col(ordinal)
     # The plan runs again: rows of a partition that was not there must not be lost.
     checked = F.when(number.isNotNull(), number).otherwise(
         F.raise_error(F.lit("zskip: the DataFrame gave other rows when it was read again; persist it")).cast("int")
     )
     data = [F.col(quote_identifier(field.name)) for field in snapshot.fields]
-    numbered = joined.select(*data, checked.alias(ORDINAL))
+    numbered = joined.select(*data, checked.alias(ordinal))
     return Incoming(
         frame=numbered,
         directories=tuple(directory_of(names, value) for value in values),

@@ -17,9 +17,9 @@ import pyarrow as pa
 from zskip.errors import ConflictError
 from zskip.formats import RowRules, StagedFile
 from zskip.formats.compression import Compression, arrow_codec
+from zskip.formats.footers.footer import read_footers
+from zskip.formats.footers.traits import NO_TRAITS, FileTraits
 from zskip.formats.hive import infer_partitions
-from zskip.formats.schema import read_footers
-from zskip.formats.traits import NO_TRAITS, FileTraits
 from zskip.layout.layout import Layout
 from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.predict import predict_share
@@ -195,7 +195,6 @@ def _measure_rows(incoming: Incoming, plan: WritePlan, spool: Spool | None) -> W
     from pyspark.errors import UnsupportedOperationException
 
     from zskip.spark.jvm.compat import collect_arrow
-    from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.shipping import by_value
     from zskip.spark.write.arrow.rows import MEASURED, row_measurer
 
@@ -203,7 +202,7 @@ def _measure_rows(incoming: Incoming, plan: WritePlan, spool: Spool | None) -> W
         return plan
     if spool is not None and spool.row_bytes is not None:
         return _with_row_size(plan, spool.row_bytes, _FIRST_ROWS, len(incoming.frame.columns) - 1)
-    first = incoming.frame.drop(ORDINAL).limit(_FIRST_ROWS)
+    first = incoming.frame.drop(incoming.ordinal).limit(_FIRST_ROWS)
     sizes: list[dict[str, int]] = []
     with contextlib.suppress(pa.ArrowException, TypeError, ValueError, UnsupportedOperationException), by_value():
         measure = row_measurer(arrow_codec(plan.compression.codec))
@@ -226,10 +225,9 @@ def _with_row_size(plan: WritePlan, row_bytes: float, rows: int, columns: int) -
 
 
 def _draw(incoming: Incoming, plan: WritePlan, request: OptimizeRequest) -> Sample:
-    from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.write.draw import draw_reservoir
 
-    return draw_reservoir(incoming.frame, plan.fields, ORDINAL, ReservoirPlan.of, request.seed)
+    return draw_reservoir(incoming.frame, plan.fields, incoming.ordinal, ReservoirPlan.of, request.seed)
 
 
 def _choose(
@@ -295,7 +293,6 @@ def _in_one_partition(staged: StagedFiles) -> StagedFiles:
 
 
 def _rows_job(handle: Handle, spark: SparkSession, incoming: Incoming, plan: WritePlan, staging: str) -> ArrowRows:
-    from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.write.arrow.job import ArrowRows
 
     return ArrowRows(
@@ -305,7 +302,7 @@ def _rows_job(handle: Handle, spark: SparkSession, incoming: Incoming, plan: Wri
         compression=plan.compression,
         page_rows=plan.page_rows or MOST_ROWS,
         frame=incoming.frame,
-        ordinal=ORDINAL,
+        ordinal=incoming.ordinal,
         row_bytes=plan.row_size or 1.0,
         stored=plan.stored,
         snapshot=plan.snapshot,
@@ -329,7 +326,6 @@ def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, stag
     from pyspark.sql import Observation
 
     from zskip.spark.jvm.compat import frame_of
-    from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.schema import name_as_stored
     from zskip.spark.write.rewrite import WriteOptions, routed, write_rows, writing_session
     from zskip.spark.write.routing import route
@@ -338,15 +334,16 @@ def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, stag
     session = writing_session(spark)
     # Columns of a DataFrame may carry the ids of another table: those that the table does not store are left out.
     session.conf.set("spark.sql.parquet.fieldId.write.enabled", str(writing.plan.stored is not None).lower())
+    ordinal = writing.incoming.ordinal
     frame = frame_of(session, writing.incoming.frame._jdf.queryExecution().analyzed())
     observation = Observation()
     counted = frame.observe(observation, F.count(F.lit(1)).alias("rows"))
     if writing.layout is not None:
-        rows = routed(counted, ORDINAL, writing.layout, sort=writing.sorts)
+        rows = routed(counted, ordinal, writing.layout, sort=writing.sorts)
     elif writing.is_routed:
-        rows = route(counted, ORDINAL, len(writing.incoming.directories)).drop(ORDINAL)
+        rows = route(counted, ordinal, len(writing.incoming.directories)).drop(ordinal)
     else:
-        rows = counted.drop(ORDINAL)
+        rows = counted.drop(ordinal)
     if writing.plan.stored is not None:
         rows = name_as_stored(rows, writing.plan.stored)
     options = WriteOptions(

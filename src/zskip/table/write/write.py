@@ -17,8 +17,9 @@ import numpy as np
 
 from zskip.errors import ColumnError, InputError, ZskipError
 from zskip.formats import CREATIONS, IcebergFormat
+from zskip.formats.footers.inspection import check_not_encrypted
 from zskip.formats.iceberg.catalog import TableDefinition
-from zskip.formats.schema import check_not_encrypted, fields_from_json
+from zskip.formats.schema import fields_from_json
 from zskip.records import Snapshot, WriteResult
 from zskip.spark.forms import quote_identifier
 from zskip.spark.schema import read_struct

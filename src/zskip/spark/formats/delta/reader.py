@@ -17,12 +17,13 @@ from zskip.records import HiddenColumn, Ints, Matching, ReadableFiles, Snapshot
 from zskip.spark.formats.delta.commits import DeltaEngine
 from zskip.spark.formats.delta.log import DELTA, LoggedFiles, is_loaded, open_version, restore_rows, uri_of
 from zskip.spark.formats.reader import Reader
+from zskip.spark.forms import free_name
 from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.jvm.compat import active_session, frame_of_rows
 from zskip.spark.jvm.failures import translated
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.relation import ORDINAL, Pruning
-from zskip.spark.schema import add_numbers, complete, names_without_default
+from zskip.spark.scan.relation import Pruning
+from zskip.spark.schema import add_numbers, complete, free_ordinal, names_without_default, ordinal_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,7 +128,7 @@ class DeltaReader(Reader):
     def stored_columns(self, live: DataFrame) -> str | None:
         """The columns of files, with their names and ids there, where columns are mapped."""
         stored = self._table.row_rules().stored
-        return None if stored is None else complete(stored, live.drop(ORDINAL))
+        return None if stored is None else complete(stored, live.drop(ordinal_of(live)))
 
     def count_live_rows(self, stored: Ints) -> Ints:
         """(files,) the rows that the log counts."""
@@ -162,13 +163,13 @@ def _add_partition_numbers(frame: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Add the number of each row's partition, looked up by the partition values."""
     import pyspark.sql.functions as F
 
-    names = [field.name for field in snapshot.partition_fields]
+    names, ordinal = [field.name for field in snapshot.partition_fields], free_ordinal(frame.columns)
     if not names:
-        return frame.withColumn(ORDINAL, F.lit(0))
+        return frame.withColumn(ordinal, F.lit(0))
     texts = [parse_partition(partition.directory) for partition in snapshot.partitions]
     rows = [(i, *(values[name] for name in names)) for i, values in enumerate(texts)]
-    columns = [f"{ORDINAL}_{i}" for i in range(len(names))]
-    schema = ", ".join([f"{ORDINAL} int", *(f"{name} string" for name in columns)])
+    columns = [free_name(f"__zskip_value_{i}", frame.columns) for i in range(len(names))]
+    schema = ", ".join([f"{ordinal} int", *(f"{name} string" for name in columns)])
     numbers = frame_of_rows(frame.sparkSession, rows, schema)
     condition = F.lit(True)
     for name, column in zip(names, columns, strict=True):

@@ -16,11 +16,13 @@ from zskip.spark.formats.hudi.bundle import is_loaded
 from zskip.spark.formats.hudi.commits import HudiEngine
 from zskip.spark.formats.hudi.statistics import add_statistics
 from zskip.spark.formats.reader import Reader
+from zskip.spark.forms import free_name
 from zskip.spark.jvm.compat import frame_of_rows
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.jvm.statuses import qualify_root
 from zskip.spark.scan.bridge.janino import new_instance
-from zskip.spark.scan.relation import ORDINAL, Pruning, partition_columns, prune_listing
+from zskip.spark.scan.relation import Pruning, partition_columns, prune_listing
+from zskip.spark.schema import free_ordinal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,10 +104,10 @@ def _add_partition_numbers(frame: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Add a column with the number of each row's partition."""
     import pyspark.sql.functions as F
 
-    partitions = np.unique(snapshot.partition_of).tolist()
+    partitions, ordinal = np.unique(snapshot.partition_of).tolist(), free_ordinal(frame.columns)
     if len(partitions) == 1:
-        return frame.withColumn(ORDINAL, F.lit(partitions[0]))
-    rows = [(i, snapshot.partitions[i].directory) for i in partitions]
-    numbers = frame_of_rows(frame.sparkSession, rows, f"{ORDINAL} int, {ORDINAL}_directory string")
-    condition = frame[_DIRECTORY] == numbers[f"{ORDINAL}_directory"]
-    return frame.join(F.broadcast(numbers), condition).drop(f"{ORDINAL}_directory")
+        return frame.withColumn(ordinal, F.lit(partitions[0]))
+    rows = [(snapshot.partitions[i].directory, i) for i in partitions]
+    directory = free_name("__zskip_directory", frame.columns)
+    numbers = frame_of_rows(frame.sparkSession, rows, f"{directory} string, {ordinal} int")
+    return frame.join(F.broadcast(numbers), frame[_DIRECTORY] == numbers[directory]).drop(directory)

@@ -20,8 +20,8 @@ from zskip.spark.formats.iceberg.scan_tasks import ScanTasks
 from zskip.spark.formats.reader import Reader
 from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.jvm.failures import translated
-from zskip.spark.scan.relation import ORDINAL, Pruning
-from zskip.spark.schema import complete
+from zskip.spark.scan.relation import Pruning
+from zskip.spark.schema import complete, ordinal_of
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
@@ -135,7 +135,11 @@ class IcebergReader(Reader):
 
     def stored_columns(self, live: DataFrame) -> str | None:
         """The columns of files with their ids there."""
-        return None if self.files_hold_rows else complete(self._table.stored_columns(), live.drop(ORDINAL), HIDDEN_IDS)
+        return (
+            None
+            if self.files_hold_rows
+            else complete(self._table.stored_columns(), live.drop(ordinal_of(live)), HIDDEN_IDS)
+        )
 
     def declared_columns(self) -> str | None:
         """Also the parts of lists and maps have ids: Iceberg finds what has none by names, which change."""

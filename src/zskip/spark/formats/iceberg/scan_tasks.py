@@ -18,10 +18,10 @@ from zskip.formats.iceberg.deletes import POSITIONS, VECTOR
 from zskip.formats.iceberg.table import PathResolver
 from zskip.records import Deletes, HiddenColumn, Ints, Matching, ReadableFiles, Snapshot
 from zskip.spark.formats.iceberg.catalog import FILE, ICEBERG, LOCATION, SessionCatalog, read_all, told_of_files
+from zskip.spark.forms import free_name
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.scan.relation import ORDINAL
-from zskip.spark.schema import add_numbers, names_without_default
+from zskip.spark.schema import add_numbers, free_ordinal, names_without_default
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -155,15 +155,15 @@ class ScanTasks:
         with compat.active_session(session):
             frame = self._read_staged(session, version, snapshot)
             if len(np.unique(snapshot.partition_of)) == 1:
-                return frame.withColumn(ORDINAL, F.lit(int(snapshot.partition_of[0])))
+                return frame.withColumn(free_ordinal(frame.columns), F.lit(int(snapshot.partition_of[0])))
             locations = [version.files[path].location for path in snapshot.paths]
-            path = f"{ORDINAL}_path"
+            path, ordinal = free_name("__zskip_path", frame.columns), free_ordinal(frame.columns)
             rows = list(zip(locations, snapshot.partition_of.tolist(), strict=True))
-            numbers = compat.frame_of_rows(session, rows, f"{path} string, {ORDINAL} int")
+            numbers = compat.frame_of_rows(session, rows, f"{path} string, {ordinal} int")
             columns = frame.columns
             # Iceberg's staged scans of version 3 have no column `_file`.
             located = frame.withColumn(path, F.input_file_name()).join(F.broadcast(numbers), path)
-            return located.select(*(F.col(f"`{name}`") for name in columns), ORDINAL)
+            return located.select(*(F.col(f"`{name}`") for name in columns), ordinal)
 
     def read_stored(self, session: SparkSession, snapshot: Snapshot) -> DataFrame:
         """All rows in a snapshot's files, deleted ones too, with values as the files have them.

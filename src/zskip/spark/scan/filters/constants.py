@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from zskip.errors import PredicateError
 from zskip.index import BoundIndex
 from zskip.predicate import And, Predicate, is_unread, to_sql
 from zskip.prune import Decided, Outcomes
 from zskip.records import ALL_NULL, Bools, ColumnStats, Field, Ints, PruneResult
+from zskip.spark.jvm.failures import root_cause
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.filters import Filters, read_filters
 from zskip.spark.scan.bridge.janino import OBJECT, invoke, singleton
 from zskip.types import DataType, Encoded, Form, decode_decimal
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _log = logging.getLogger("zskip.scan")
 _MOST = 500
@@ -118,6 +120,43 @@ def prune_text(frame: DataFrame, stats: BoundIndex, predicate: Predicate) -> Pru
     condition = jvm.seq_of(plan.condition())
     filters = read_filters(jvm, condition)
     return prune(stats, predicate, (predicate,), filters.columns.values(), ask_spark(jvm, lambda: condition))
+
+
+def prune_statement(
+    spark: SparkSession, stats: BoundIndex, where: str, fields: Sequence[Field], *, case_sensitive: bool
+) -> PruneResult:
+    """Decide a user's condition for every file as one statement of Spark does, in which `current_date()` has one value.
+
+    fields: the columns of the table. Raises PredicateError for a condition that Spark does not understand, or that has
+    another value in each row.
+    """
+    from pyspark.sql.types import StructType
+
+    known = [f for f in fields if f.type.name in _TYPES or f.type.is_decimal]
+    described = [{"name": f.name, "type": f.type.name, "nullable": True, "metadata": {}} for f in known]
+    frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), StructType.fromJson({"fields": described}))
+    jvm = Jvm.of(spark)
+    try:
+        execution = frame.where(where)._jdf.queryExecution()
+        part = next((e for e in jvm.items(execution.analyzed().expressions()) if not e.deterministic()), None)
+        plan = execution.optimizedPlan()
+    except Exception as error:
+        cause = root_cause(str(error))
+        raise PredicateError(f'where="{where}" is no condition on partition columns: {cause}') from error
+    if part is not None:
+        raise PredicateError(f'where="{where}" has no fixed value, since {_first_random(jvm, part)}() is random')
+    if plan.nodeName() != "Filter":
+        all_or_none = np.full(len(stats.rows), plan.nodeName() != "LocalRelation")
+        return PruneResult(kept=all_or_none, full=all_or_none)
+    condition = jvm.seq_of(plan.condition())
+    ask = ask_spark(jvm, lambda: condition)
+    return prune_filters(stats, read_filters(jvm, condition), fields, case_sensitive=case_sensitive, ask=ask)
+
+
+def _first_random(jvm: Jvm, expression: JavaObject) -> str:
+    """The name of the first function in an expression that is not deterministic."""
+    inner = next((child for child in jvm.items(expression.children()) if not child.deterministic()), None)
+    return str(expression.prettyName()) if inner is None else _first_random(jvm, inner)
 
 
 def constant(stats: BoundIndex, name: str, kept: Bools) -> Constant | None:

@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
 from zskip.formats.compression import Compression, arrow_codec
-from zskip.formats.traits import ARROW_SCHEMA, NO_TRAITS, FileTraits
+from zskip.formats.footers.traits import ARROW_SCHEMA, NO_TRAITS, FileTraits
 from zskip.layout.joining import join_segments, side_by_side
 from zskip.layout.layout import Layout
 from zskip.layout.pages import PageOrder
 from zskip.records import DataFile, Field, Ints, ReadableFiles, Sample, Snapshot
-from zskip.spark.forms import quote_identifier
+from zskip.spark.forms import free_name, quote_identifier
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.arrays import frame_of_texts, lookup
 from zskip.spark.jvm.failures import text_with_causes
@@ -54,7 +54,6 @@ from zskip.spark.write.arrow.tasks import TASKS_A_CORE, group_files, source_of, 
 from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, FileOptions
 from zskip.spark.write.key_bounds import KeyBounds, MakeBounds, sketched_keys
 from zskip.spark.write.keys import with_computed_keys, with_tie
-from zskip.spark.write.rewrite import free_name
 from zskip.spark.write.routing import routes
 from zskip.spark.write.sizing import SAMPLED_BYTES, SAMPLED_FILES, SAMPLED_ROWS, Sizes, estimate_sizes
 from zskip.storage import Storage
@@ -344,7 +343,7 @@ class ArrowRows(_ArrowJob):
         schema, _ = self._check()
         keys = key_positions(schema if self.stored is None else arrow_schema(self._frame_json()), fields)
         with by_value(), compat.active_session(self.frame.sparkSession):
-            spooled = self._named(fields).mapInArrow(
+            spooled = self._named(self.frame, fields).mapInArrow(
                 spooler(schema, keys, seed, arrow_codec(self.compression.codec)), SPOOLED
             )
         with Spool(compat.private_session(self.spark, _SETTINGS), spooled) as spool:
@@ -403,7 +402,7 @@ class ArrowRows(_ArrowJob):
         schema, schema_json = self._check()
         options = self._file_options(schema, schema_json, self.row_bytes)
         with self._explain_failures(), by_value(), compat.active_session(self.frame.sparkSession):
-            rows = self._named().drop(self.ordinal)
+            rows = self._named(self.frame.drop(self.ordinal))
             return _rows_written(compat.collect_arrow(rows.mapInArrow(row_writer(options), WRITTEN)))
 
     def _placement(self, layout: Layout | None, files: int, rows: int, *, sort: bool) -> tuple[Placement, FileOptions]:
@@ -451,8 +450,8 @@ class ArrowRows(_ArrowJob):
 
         # Names are resolved as the active session resolves them.
         with compat.active_session(self.frame.sparkSession):
-            tie = free_name("__zskip_tie", self.frame.columns)
-            hashed = with_tie(self._named(fields), self.ordinal, tie, has_spread=has_spread)
+            named = self._named(self.frame, fields)
+            hashed = with_tie(named, self.ordinal, free_name("__zskip_tie", named.columns), has_spread=has_spread)
             shipped = hashed.mapInArrow(row_placer(placement), SHIPPED)
             return route_batches(shipped.observe(_READ, F.sum("read").alias(_READ)), placement)
 
@@ -470,10 +469,10 @@ class ArrowRows(_ArrowJob):
         """The columns of the rows in Spark's JSON, as the DataFrame names them."""
         return without_ids(str(self.frame.drop(self.ordinal)._jdf.schema().asNullable().json()))
 
-    def _named(self, fields: Sequence[Field] = ()) -> DataFrame:
+    def _named(self, frame: DataFrame, fields: Sequence[Field] = ()) -> DataFrame:
         """The rows under the names in files, with the keys that are expressions of their columns at the end."""
-        names = [free_name(f"__zskip_key_{i}", self.frame.columns) for i in range(len(fields))]
-        frame = with_computed_keys(self.frame, fields, names)
+        names = [free_name(f"__zskip_key_{i}", frame.columns) for i in range(len(fields))]
+        frame = with_computed_keys(frame, fields, names)
         return _unscaled(frame if self.stored is None else name_as_stored(frame, self.stored))
 
 
