@@ -11,7 +11,6 @@ import inspect
 import itertools
 import json
 from collections.abc import Collection, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -107,8 +106,8 @@ def _union(parts: Collection[Sequence[Any]]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(itertools.chain.from_iterable(parts)))
 
 
-def read_traits(footer: RawFooter, types: tuple[tuple[str, str], ...]) -> FileTraits:
-    """Read what a file has; types: as `foreign_types` finds them."""
+def read_traits(footer: RawFooter, types: tuple[tuple[str, str], ...], arrow_schema: tuple[bytes, ...]) -> FileTraits:
+    """Read what a file has; types, arrow_schema: as `foreign_types` and `read_arrow_schema` give them."""
     metadata = footer.metadata
     texts = metadata.metadata or {}
     keys = tuple(
@@ -116,11 +115,10 @@ def read_traits(footer: RawFooter, types: tuple[tuple[str, str], ...]) -> FileTr
         for key, value in sorted(texts.items())
         if key != ARROW_SCHEMA and not key.startswith(_WRITERS_OWN)
     )
-    arrow_schema = _arrow_schema(texts[ARROW_SCHEMA]) if ARROW_SCHEMA in texts else None
     return FileTraits(
         types=tuple((path, kind) for path, kind in types if kind != "nanoseconds"),
         keys=keys,
-        arrow_schema=() if arrow_schema is None else (arrow_schema,),
+        arrow_schema=arrow_schema,
         bloom_filters=_bloom_filters(footer),
         nanos=tuple(path for path, kind in types if kind == "nanoseconds"),
     )
@@ -163,27 +161,26 @@ def _foreign_type(leaf: Any) -> str | None:
     return f"fixed_size_binary[{leaf.length}]" if kind == "None" and leaf.physical_type.startswith("FIXED") else None
 
 
-@lru_cache(64)
-def _arrow_schema(text: bytes) -> bytes | None:
-    """The columns of an Arrow schema without metadata; None where it cannot be read."""
+def read_arrow_schema(text: bytes | None) -> tuple[bytes, ...]:
+    """The columns of a footer's Arrow schema without metadata, as IPC has them; none where it cannot be read."""
     try:
-        return bytes(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))).remove_metadata().serialize())
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text or b"")))
+        return (bytes(schema.remove_metadata().serialize()),)
     except (pa.ArrowException, OSError, binascii.Error):
-        return None
+        return ()
 
 
-@lru_cache(64)
 def _without_rows(key: bytes, value: bytes) -> bytes:
     """A key's value without what is about the rows of its file: pandas' index of row numbers, the box of geometries."""
+    if key not in (b"pandas", b"geo"):
+        return value
     try:
         content = json.loads(value)
         if key == b"pandas":
             content["index_columns"] = [name for name in content["index_columns"] if isinstance(name, str)]
-        elif key == b"geo":
+        else:
             for column in content["columns"].values():
                 column.pop("bbox", None)
-        else:
-            return value
         return json.dumps(content).encode()
     except (ValueError, KeyError, TypeError, AttributeError):
         return value
