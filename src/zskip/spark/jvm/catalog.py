@@ -71,9 +71,11 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, ...]:
 
 def qualified_name(spark: SparkSession, parts: Sequence[str]) -> tuple[str, ...]:
     """A name with its catalog, and for a single part with its namespace, as Spark completes them."""
-    manager = spark._jsparkSession.sessionState().catalogManager()
-    if len(parts) > 1 and manager.isCatalogRegistered(parts[0]):
+    # Spark's `isCatalogRegistered` denies catalogs that cannot be reached.
+    has_catalog = parts[0] == DEFAULT_CATALOG or spark.conf.get(f"spark.sql.catalog.{parts[0]}", None) is not None
+    if len(parts) > 1 and has_catalog:
         return tuple(parts)
+    manager = spark._jsparkSession.sessionState().catalogManager()
     with translated("find the session's current catalog"):
         namespace = () if len(parts) > 1 else tuple(str(part) for part in manager.currentNamespace())
         return (str(manager.currentCatalog().name()), *namespace, *parts)
