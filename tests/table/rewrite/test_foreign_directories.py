@@ -287,10 +287,12 @@ def test_directories_that_spark_does_not_read_are_named(spark: SparkSession, tmp
 
 
 @pytest.mark.skipif(pyspark.__version__ < "4.1", reason="Spark 4.1 has the type")
-def test_a_type_that_the_session_does_not_read_is_named(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_set", [True, False])
+def test_a_type_that_the_session_does_not_read_is_named(spark: SparkSession, tmp_path: Path, is_set: bool) -> None:
     times = pa.table({"a": [1], "t": pa.array([1], pa.time64("us")), "c": [1]})
     pq.write_table(times, tmp_path / "0.parquet")
-    spark.conf.set("spark.sql.timeType.enabled", "false")
+    if is_set:
+        spark.conf.set("spark.sql.timeType.enabled", "false")
     try:
         for verb in (lambda table: table.df(), REWRITES["optimize"]):
             with pytest.raises(UnsupportedError, match=r'column "t".*timeType\.enabled=true'):

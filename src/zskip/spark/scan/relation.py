@@ -79,7 +79,8 @@ def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = Non
 
 def _check_types(spark: SparkSession, schema: TableSchema) -> None:
     """Raise UnsupportedError for columns that Spark does not read as the session is set."""
-    if '"time(' not in schema.data_json or str(spark.conf.get("spark.sql.timeType.enabled", "true")).lower() == "true":
+    # Without a default of ours: Spark's own differs between versions, and each that infers the type has the setting.
+    if '"time(' not in schema.data_json or str(spark.conf.get("spark.sql.timeType.enabled")).lower() == "true":
         return
     times = [field["name"] for field in json.loads(schema.data_json)["fields"] if '"time(' in json.dumps(field["type"])]
     raise UnsupportedError(
