@@ -155,6 +155,8 @@ def _offset(instant: int, zone: str) -> int:
 
 
 def _local(instant: int, zone: str) -> int | None:
+    if zone == "UTC":  # Also where Python knows no years.
+        return instant
     return instant + _offset(instant, zone) if FIRST <= instant <= LAST else None
 
 
@@ -183,6 +185,8 @@ def _offset_before(local: int, zone: str) -> int:
 def _start_of_day(day: int, zone: str) -> int | None:
     """`LocalDate.atStartOfDay`: the first instant of the day, where midnight is skipped that after the gap."""
     local = day * DAY
+    if zone == "UTC":
+        return local
     if not FIRST <= local <= LAST:
         return None
     instants = _instants(local, zone)

@@ -222,7 +222,7 @@ def test_a_feature_that_this_delta_does_not_know_is_refused_before_any_work(
         if "protocol" in line:
             line["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [feature]}
     log.write_text("\n".join(map(json.dumps, lines)))
-    for checksum in [*log.parent.glob("*.crc"), *log.parent.glob(".*.crc")]:
+    for checksum in {*log.parent.glob("*.crc"), *log.parent.glob(".*.crc")}:
         checksum.unlink()
     table, before = zskip.table(engine_spark, path), sorted(tmp_path.rglob("*"))
     new = engine_spark.sql("SELECT 1L id, 2L k")

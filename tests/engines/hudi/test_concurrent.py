@@ -173,7 +173,7 @@ STEPS = {
     "about to commit": "_complete",
     "committed": ".hoodie/**/*_*.replacecommit",
     "looked again": "_check_after",
-    "index": ".hoodie/zskip/index/**/*.parquet",
+    "index": ".hoodie/zskip/index/**/*.zskip",
 }
 """The first new file, or the call, at which a process stops or is killed, in the order in which they come."""
 COMMITTED = ("committed", "looked again", "index")

@@ -46,15 +46,16 @@ def test_files_with_deletes_lack_different_sketches(engine_spark: SparkSession) 
     assert table.prune("k = 70").files == 1
 
 
-def test_a_file_of_milliseconds_is_read_by_iceberg(engine_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_of_milliseconds_is_read_by_iceberg(engine_spark: SparkSession) -> None:
     """Iceberg's own readers do not agree on such files, so zskip neither skips by them nor rewrites them."""
     spark, name = engine_spark, create(engine_spark, columns="id BIGINT, ts TIMESTAMP")
     times = [dt.datetime(2024, 1, 1) + dt.timedelta(hours=i) for i in range(10)]
-    (tmp_path / "t").mkdir()
+    directory = Path(zskip.table(spark, name).path) / "data"
+    directory.mkdir(exist_ok=True)
     file = pa.table({"id": pa.array(range(10), pa.int64()), "ts": pa.array(times, pa.timestamp("ms", "UTC"))})
-    pq.write_table(file, tmp_path / "t" / "a.parquet")
+    pq.write_table(file, directory / "a.parquet")
     procedure = f"local.system.add_files(table => '{name.removeprefix('local.')}', source_table => "
-    spark.sql(f"CALL {procedure}'`parquet`.`{tmp_path}/t`')")
+    spark.sql(f"CALL {procedure}'`parquet`.`{directory}`')")
     table = zskip.table(spark, name)
     for where in ("true", "ts > timestamp'1990-01-01'", "ts < timestamp'1990-01-01'"):
         with pytest.warns(ZskipWarning, match="holds timestamps in the unit ms"):
