@@ -64,12 +64,13 @@ class LocalStorage:
                     for entry in entries:
                         if skip(entry.name):
                             continue
-                        with _passing_dead_links():
+                        try:
                             if entry.is_dir():
                                 directories.append(prefix + entry.name)
-                                continue
-                            stat = entry.stat()
-                            files.append(_info(prefix + entry.name, stat))
+                            else:
+                                files.append(_info(prefix + entry.name, entry.stat()))
+                        except OSError as error:
+                            _pass_dead_link(error)
         return files
 
     def list_dir(self, path: str) -> list[FileInfo]:
@@ -81,8 +82,10 @@ class LocalStorage:
             except (FileNotFoundError, NotADirectoryError):
                 return []
             for entry in entries:
-                with _passing_dead_links():
+                try:
                     infos.append(_info(prefix + entry.name, entry.stat(), is_dir=entry.is_dir()))
+                except OSError as error:
+                    _pass_dead_link(error)
         return infos
 
     def stat(self, path: str) -> FileInfo | None:
@@ -258,16 +261,10 @@ def _missing_below_a_file() -> Iterator[None]:
         raise FileNotFoundError(errno.ENOENT, "no such file", error.filename) from error
 
 
-@contextlib.contextmanager
-def _passing_dead_links() -> Iterator[None]:
-    """Leave out files that are gone, and links that lead nowhere or to themselves."""
-    try:
-        yield
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
+def _pass_dead_link(error: OSError) -> None:
+    """Leave out files that are gone, and links that lead nowhere or to themselves; raise other errors."""
+    if not isinstance(error, FileNotFoundError) and error.errno != errno.ELOOP:
+        raise error
 
 
 @contextlib.contextmanager
