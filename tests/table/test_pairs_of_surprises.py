@@ -122,7 +122,7 @@ def partition_twice(place: Path) -> None:
 
 def partition_elsewhere(root: str) -> Change:
     def apply(place: Path) -> None:
-        other = Path(root or place.parent) / f"elsewhere-{uuid.uuid4().hex}"
+        other = Path(root or place.parent) / f"elsewhere-{os.getpid()}-{uuid.uuid4().hex}"
         shutil.move(place / "day=1", other)
         (place / "day=1").symlink_to(other)
 
@@ -289,7 +289,7 @@ class Checked:
 def other_disk() -> Iterator[None]:
     """Leaves nothing on the other disk."""
     yield
-    for path in Path("/dev/shm").glob("elsewhere-*"):
+    for path in Path("/dev/shm").glob(f"elsewhere-{os.getpid()}-*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
