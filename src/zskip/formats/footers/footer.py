@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from zskip.errors import CorruptFileError, UnsupportedError
 from zskip.formats.compression import codec_from_arrow
 from zskip.formats.footers.columns import SPARK_SCHEMA, Path, struct_fields
-from zskip.formats.footers.traits import NO_TRAITS, FileTraits, foreign_types, read_arrow_schema, read_traits
+from zskip.formats.footers.traits import NO_TRAITS, FileTraits, read_traits, schema_traits
 from zskip.formats.schema import fields_from_parquet, first_line
 from zskip.index.collect.footer_sketches import FOOTER_SKETCHES
 from zskip.index.collect.footers import EncryptedFooterError, RawFooter, read_footer
@@ -33,8 +33,8 @@ _THREADS = 8
 _BATCH = 512
 _Parsed = tuple[int, tuple[tuple[str, str], ...], str, str, tuple[str, ...], tuple[Path, ...], tuple[Any, ...]]
 """What `Footer` has, as workers return it."""
-_OfSchema = tuple[tuple[tuple[str, str], ...], tuple[Path, ...], tuple[tuple[str, str], ...], tuple[bytes, ...]]
-"""The columns, fields of structs, types that Spark does not write, and Arrow's schema, of one schema."""
+_OfSchema = tuple[tuple[tuple[str, str], ...], tuple[Path, ...], FileTraits]
+"""The columns, fields of structs and traits of one schema."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,23 +139,14 @@ class _FooterParser:
             kinds = metadata.schema.to_arrow_schema()
             inside = tuple(path for field in kinds for path in struct_fields(field.type, (field.name,)))
             columns = _columns(metadata.schema, has_variants=key[2])
-            self._of_schemas[key] = columns, inside, foreign_types(metadata.schema), read_arrow_schema(key[1])
-        columns, inside, foreign, arrow_schema = self._of_schemas[key]
+            self._of_schemas[key] = columns, inside, schema_traits(metadata.schema, key[1])
+        columns, inside, traits = self._of_schemas[key]
         # Other writers may copy the keys of a file, but not its rows.
         sketches = texts.get(FOOTER_SKETCHES, b"") if is_of_zskip(metadata.created_by) else b""
         encrypted = _names_of(metadata.schema, footer.encrypted) if footer.encrypted else ()
         text = sketches.decode(errors="replace")
-        traits = read_traits(footer, foreign, arrow_schema)
         # Plain values: workers may not have zskip.
-        return (
-            metadata.num_rows,
-            columns,
-            codec_of(footer),
-            text,
-            encrypted,
-            inside,
-            tuple(traits),
-        )
+        return metadata.num_rows, columns, codec_of(footer), text, encrypted, inside, tuple(read_traits(footer, traits))
 
 
 def _names_of(schema: pq.ParquetSchema, leaves: Collection[int]) -> tuple[str, ...]:

@@ -62,7 +62,8 @@ def inspect_footers(
         _check_not_encrypted(storage, snapshot.paths[i], footer)
         _check_no_nanos(storage, snapshot.paths[i], footer)
         rows[i] = footer.rows
-        traits |= {footer.traits: None} if footer.rows else {}
+        if footer.rows:
+            traits[footer.traits] = None
         codecs[footer.codec] += footer.rows
         check.add(snapshot.paths[i], footer.columns, footer.struct_fields)
     del codecs[""]

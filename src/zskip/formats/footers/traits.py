@@ -106,22 +106,25 @@ def _union(parts: Collection[Sequence[Any]]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(itertools.chain.from_iterable(parts)))
 
 
-def read_traits(footer: RawFooter, types: tuple[tuple[str, str], ...], arrow_schema: tuple[bytes, ...]) -> FileTraits:
-    """Read what a file has; types, arrow_schema: as `foreign_types` and `read_arrow_schema` give them."""
-    metadata = footer.metadata
-    texts = metadata.metadata or {}
+def schema_traits(schema: pq.ParquetSchema, arrow_schema: bytes | None) -> FileTraits:
+    """What a schema alone says of its files; arrow_schema: Arrow's own, as a footer has it."""
+    types = foreign_types(schema)
+    return FileTraits(
+        types=tuple((path, kind) for path, kind in types if kind != "nanoseconds"),
+        arrow_schema=_read_arrow_schema(arrow_schema),
+        nanos=tuple(path for path, kind in types if kind == "nanoseconds"),
+    )
+
+
+def read_traits(footer: RawFooter, of_schema: FileTraits) -> FileTraits:
+    """Read what a file has; of_schema: what its schema says, as `schema_traits` reads it."""
+    texts = footer.metadata.metadata or {}
     keys = tuple(
         (key, _without_rows(key, value))
         for key, value in sorted(texts.items())
         if key != ARROW_SCHEMA and not key.startswith(_WRITERS_OWN)
     )
-    return FileTraits(
-        types=tuple((path, kind) for path, kind in types if kind != "nanoseconds"),
-        keys=keys,
-        arrow_schema=arrow_schema,
-        bloom_filters=_bloom_filters(footer),
-        nanos=tuple(path for path, kind in types if kind == "nanoseconds"),
-    )
+    return of_schema._replace(keys=keys, bloom_filters=_bloom_filters(footer))
 
 
 def _bloom_filters(footer: RawFooter) -> tuple[str, ...]:
@@ -161,7 +164,7 @@ def _foreign_type(leaf: Any) -> str | None:
     return f"fixed_size_binary[{leaf.length}]" if kind == "None" and leaf.physical_type.startswith("FIXED") else None
 
 
-def read_arrow_schema(text: bytes | None) -> tuple[bytes, ...]:
+def _read_arrow_schema(text: bytes | None) -> tuple[bytes, ...]:
     """The columns of a footer's Arrow schema without metadata, as IPC has them; none where it cannot be read."""
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text or b"")))

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from zskip.errors import StorageError, UnsupportedError
-from zskip.storage import FileInfo, Storage
+from zskip.storage import FileInfo, Storage, leads_out
 
 SINK_LOG = "_spark_metadata"
 _COMPACT = ".compact"
@@ -75,13 +75,14 @@ def _path_below(storage: Storage, uri: str) -> str:
     same_store = authority == own_authority or not (is_disk or (authority and own_authority))
     if same_store and is_disk and not path.startswith(f"{root}/"):
         path, root = os.path.realpath(path), os.path.realpath(root)
-    if not same_store or not path.startswith(f"{root}/") or ".." in path.split("/"):
+    below = path[len(root) + 1 :]
+    if not same_store or not path.startswith(f"{root}/") or leads_out(below):
         raise UnsupportedError(
             f'the log of the stream in "{storage.uri(SINK_LOG)}" names "{uri}", which lies outside the table: the '
             f"directory was moved or copied, and Spark reads the files where they were. Remove {SINK_LOG} if the files "
             "of this directory are the table"
         )
-    return path[len(root) + 1 :]
+    return below
 
 
 def _split(uri: str) -> tuple[str, str]:

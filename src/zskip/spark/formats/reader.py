@@ -20,7 +20,7 @@ from zskip.spark.collect.statistics import FilePositions, number_rows
 from zskip.spark.formats.base import Engine
 from zskip.spark.forms import free_name
 from zskip.spark.jvm.compat import private_session
-from zskip.spark.jvm.failures import to_zskip_error
+from zskip.spark.jvm.failures import translated
 from zskip.spark.scan.relation import Pruning, prune_listing, scan
 from zskip.spark.schema import (
     TableSchema,
@@ -251,10 +251,8 @@ class ParquetReader(Reader):
 
     def whole(self) -> DataFrame:
         """The rows as Spark itself reads the directory."""
-        try:
+        with translated(f'read "{self._storage.root}"'):
             return self._read_uncached().parquet(self._storage.root)
-        except Exception as error:
-            raise to_zskip_error(f'read "{self._storage.root}"', error) from error
 
 
 def _has_columns_of(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> bool:

@@ -17,6 +17,7 @@ from zskip.spark.jvm.gateway import JavaObject, Jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 SHORT_SHUFFLES = {"spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true"}
 """Settings under which, since Spark 4.1, a shuffle leaves the disks of executors when its job has ended."""
@@ -94,7 +95,7 @@ def active_session(spark: SparkSession) -> Iterator[None]:
             _session_method(jvm, "clearActiveSession")()
 
 
-def frame_of_rows(session: SparkSession, rows: Sequence[Any], schema: str) -> DataFrame:
+def frame_of_rows(session: SparkSession, rows: Sequence[Any], schema: str | StructType) -> DataFrame:
     """A DataFrame of rows; `createDataFrame` alone would leave a private session active in place of the caller's."""
     with active_session(session):
         return session.createDataFrame(rows, schema)

@@ -13,7 +13,7 @@ import numpy as np
 from zskip.errors import UnsupportedError
 from zskip.index import BoundIndex
 from zskip.spark.jvm.compat import check_session, frame_of
-from zskip.spark.jvm.failures import to_zskip_error
+from zskip.spark.jvm.failures import translated
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import qualify_root
 from zskip.spark.scan.bridge.callbacks import java_callback
@@ -71,10 +71,8 @@ def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = Non
         jvm.empty_map,
         spark._jsparkSession,
     )
-    try:
+    with translated(f'read "{snapshot.root}"'):
         return DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
-    except Exception as error:
-        raise to_zskip_error(f'read "{snapshot.root}"', error) from error
 
 
 def _check_types(spark: SparkSession, schema: TableSchema) -> None:

@@ -31,9 +31,9 @@ from zskip.table.handle import Handle
 from zskip.table.optimize_request import AUTO, OptimizeRequest
 
 _HARDLY_ANY = 0.99
+"""The share of nulls from which on a key is hardly one."""
 _SMALLEST_SIZED = 0.7
 """The least weight of a file where its size is asked for, as `fit` takes it."""
-"""The share of nulls from which on a key is hardly one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -21,6 +21,7 @@ from zskip.index import BoundIndex
 from zskip.predicate import And, Predicate, is_unread, to_sql
 from zskip.prune import Decided, Outcomes
 from zskip.records import ALL_NULL, Bools, ColumnStats, Field, Ints, PruneResult
+from zskip.spark.jvm.compat import frame_of_rows
 from zskip.spark.jvm.failures import root_cause
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.filters import Filters, read_filters
@@ -134,7 +135,7 @@ def prune_statement(
 
     known = [f for f in fields if f.type.name in _TYPES or f.type.is_decimal]
     described = [{"name": f.name, "type": f.type.name, "nullable": True, "metadata": {}} for f in known]
-    frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), StructType.fromJson({"fields": described}))
+    frame = frame_of_rows(spark, (), StructType.fromJson({"fields": described}))
     jvm = Jvm.of(spark)
     try:
         execution = frame.where(where)._jdf.queryExecution()

@@ -210,7 +210,10 @@ final class KeySide {
     return sum;
   }
 
-  /** Path, size, time and, on a disk, identity of each file that Spark lists for the plan: its file indexes compare directories alone. */
+  /**
+   * Path, size, time and, on a disk, identity of each file that Spark lists for the plan: its file indexes compare
+   * directories alone.
+   */
   static List files(LogicalPlan node) {
     List facts = new ArrayList();
     List leaves = Columns.list(node.collectLeaves());

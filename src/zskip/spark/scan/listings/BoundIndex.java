@@ -24,7 +24,7 @@ final class BoundIndex {
   private final LongBuffer times;
   private final LongBuffer identities;
   private final boolean isOnDisk;
-  /** For each file the status by which it was last compared with the disk, as its hash, negative if it had changed. */
+  /** For each file the hash of the status by which it was last compared with the disk, negative if it had changed. */
   private final int[] compared;
 
   /** Bound to the files of a snapshot, in the snapshot's order. */
@@ -70,7 +70,7 @@ final class BoundIndex {
     return i >= 0 && times.get(i) == file.getModificationTime() && isSame(i, file) ? i : -1;
   }
 
-  /** Whether a listed file on a disk is the one that was indexed; looks once for each listing, whose statuses Spark keeps. */
+  /** Whether a listed file on a disk is the one that was indexed; looks once a listing, whose statuses Spark keeps. */
   private boolean isSame(int i, FileStatus file) {
     if (!isOnDisk || identities.get(i) == 0) return true;
     int listed = System.identityHashCode(file) | 1;
