@@ -134,7 +134,7 @@ def find_catalog(
     may_be_new: whether the catalog may have to make it. The session's own catalogs come first. Raises StorageError
     where the catalog is down.
     """
-    if any("." in part for part in parts):
+    if not parts or any("." in part for part in parts):
         return None
     configured = load_configured_catalog(".".join(parts)) if len(parts) > 2 else None
     if spark is None:
