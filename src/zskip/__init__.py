@@ -1,6 +1,19 @@
 """zskip makes Spark read only the files a query needs."""
 
-from zskip.errors import ZskipError, ZskipWarning
+from zskip.errors import (
+    ColumnError,
+    ConflictError,
+    CorruptFileError,
+    IndexFormatError,
+    InputError,
+    MissingDependencyError,
+    PredicateError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedError,
+    ZskipError,
+    ZskipWarning,
+)
 from zskip.lake import Lake, lake
 from zskip.sql import disable, enable, enabled, scans, sql
 from zskip.table import KeptFile, Table, open, table
@@ -8,9 +21,19 @@ from zskip.table.opening import write
 from zskip.version import __version__
 
 __all__ = [
+    "ColumnError",
+    "ConflictError",
+    "CorruptFileError",
+    "IndexFormatError",
+    "InputError",
     "KeptFile",
     "Lake",
+    "MissingDependencyError",
+    "PredicateError",
+    "StorageError",
     "Table",
+    "TableNotFoundError",
+    "UnsupportedError",
     "ZskipError",
     "ZskipWarning",
     "__version__",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zskip.index.store.leaves import read_leaves
@@ -13,6 +14,36 @@ from zskip.types import DataType, read_type
 
 # A text, since the pickling of Spark 3.5 loses the content of dataclasses with slots.
 _NESTED = "nested"
+
+ARROW_TYPES = {
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+"""Arrow's types by the names of Spark's, for those without parameters."""
+
+
+def arrow_type(data_type: DataType) -> pa.DataType | None:
+    """Arrow's type for the values of a column; None where Arrow has none, and for nested columns.
+
+    >>> arrow_type(DataType("decimal(12,2)")), arrow_type(DataType("string collate UTF8_LCASE"))
+    (Decimal128Type(decimal128(12, 2)), DataType(string))
+    """
+    if data_type.is_decimal:
+        return pa.decimal128(data_type.precision, data_type.scale)
+    if data_type.is_time:
+        return pa.time64("us")
+    is_text = data_type.is_char or data_type.name.startswith("string collate")
+    return ARROW_TYPES.get("string" if is_text else data_type.name)
 
 
 def fields_from_json(schema_json: str) -> tuple[Field, ...]:

@@ -59,6 +59,8 @@ class Deletes:
     """The numbers of the deleted rows, ascending, from 0 for the data file's first row; None: only `path` tells."""
     inline: bytes | None = None
     """The deletion vector itself, where the log has it in place of a file."""
+    location: str = ""
+    """What position deletes call the data file."""
 
 
 class Matching(NamedTuple):

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from zskip.table.handle import Handle
     from zskip.table.optimize_request import Given
     from zskip.table.read.kept_file import KeptFile
+    from zskip.table.read.plan import ScanPlan
 
 
 @public_methods
@@ -279,21 +280,33 @@ class Table:
         `deletes`. Raises InputError for anything else, PredicateError for SQL that does not parse, ColumnError for
         unknown columns, and UnsupportedError where rows of some file are deleted and `deletes` is false.
         """
-        from zskip.table.read.query import list_files
+        return list(self._plan(where, deletes=deletes).files)
 
-        files, self._last_scan = list_files(self._handle.for_queries(), where, deletes=deletes)
-        return files
+    def plan(self, where: str | pc.Expression | None = None) -> ScanPlan:
+        """Plan a scan: which files to read, and which row groups of them, what deletes rows of them, and why.
+
+        where: as in `files`. The plan hands its rows to DuckDB and Polars (`to_duckdb`, `to_polars`). No Spark needed.
+        Raises what `files` raises, and UnsupportedError where the files are not the rows even without what is deleted.
+        """
+        return self._plan(where, deletes=True)
+
+    def _plan(self, where: str | pc.Expression | None, *, deletes: bool) -> ScanPlan:
+        from zskip.table.read.query import plan_scan
+
+        plan = plan_scan(self._handle.for_queries(), where, deletes=deletes)
+        self._last_scan = plan.report
+        return plan
 
     def prune(self, where: str | pc.Expression | None = None) -> ScanReport:
         """Report what a scan with this predicate would read, and what each part of the predicate skips.
 
         where: as in `files`.
         """
-        from zskip.table.read.query import prune_files
+        from zskip.table.read.query import plan_snapshot
         from zskip.table.snapshot import read_snapshot
 
         handle = self._handle.for_queries()
-        return prune_files(handle, read_snapshot(handle), where)[1]
+        return plan_snapshot(handle, read_snapshot(handle), where).report
 
     def explain(self, where: str | pc.Expression | None = None, *, analyze: bool = False) -> Explanation:
         """Explain step by step which files a predicate keeps, what each part skips, and why a part skips nothing.

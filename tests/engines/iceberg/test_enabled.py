@@ -8,13 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import plan_rows
 import pytest
 import tiers
+from plan_rows import ENGINES
 
 import zskip
 from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.scan.bridge import janino
+from zskip.table.read.kept_file import KeptFile
+from zskip.table.read.plan import ScanPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,6 +78,18 @@ def check(spark: SparkSession, read: Callable[[], DataFrame], wheres: list[str] 
     for where in wheres:
         plain, pruned = both(spark, lambda where=where: read().where(where))  # type: ignore[misc]
         assert pruned == plain, where
+
+
+def values(plan: ScanPlan, engine: str) -> list[str]:
+    """The rows of a plan as another engine reads them."""
+    return sorted(map(repr, plan_rows.rows(plan, engine)))
+
+
+def stored(spark: SparkSession, name: str, files: list[KeptFile]) -> list[str]:
+    """The live rows of some files as Iceberg reads them."""
+    paths = [file.removeprefix("file:") for file in files]
+    rows = spark.table(name).select("*", "_file").collect()
+    return sorted(repr(tuple(row)[:-1]) for row in rows if row._file.removeprefix("file:") in paths)
 
 
 def kept(spark: SparkSession, read: Callable[[], DataFrame]) -> int:
@@ -159,6 +175,8 @@ def test_tables_with_deletes_are_indexed_and_pruned(engine_spark: SparkSession, 
     assert {file.removeprefix("file:"): len(file.deletes) for file in files if file.deletes}
     assert {delete.kind for file in files for delete in file.deletes} == {KINDS[version]}
     assert all(file.deletes for file in files if file.removeprefix("file:") in counts)
+    for engine in ENGINES:
+        assert values(table.plan("id < 250"), engine) == stored(spark, name, files)
 
 
 def test_columns_are_found_by_their_ids(engine_spark: SparkSession) -> None:
@@ -189,6 +207,9 @@ def test_columns_are_found_by_their_ids(engine_spark: SparkSession) -> None:
     check(spark, lambda: spark.table(name), wheres)
     check(spark, zskip.table(spark, name).df, wheres)
     assert kept(spark, lambda: spark.table(name).where("u + 1 > 2310")) == 1
+    plan = zskip.table(spark, name).plan("w = 77 OR w > 4000000000")
+    for engine in ENGINES:
+        assert values(plan, engine) == stored(spark, name, list(plan.files))
 
 
 @pytest.mark.parametrize("has_deletes", tiers.nightly([True, False]))

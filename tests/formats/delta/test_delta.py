@@ -33,6 +33,7 @@ import tiers
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 from format_tables import content, opened, rewrite, rows_of
+from plan_rows import ENGINES, rows
 from pyspark.sql import SparkSession
 
 import zskip
@@ -192,6 +193,18 @@ def test_files_with_deleted_rows_come_only_with_their_deletes(tmp_path: Path) ->
         opened(path).check_replaceable()
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_plan_leaves_out_deleted_rows(tmp_path: Path, engine: str) -> None:
+    columns, more = (("id", "long"), ("p", "string")), {"partitionValues": {"p": "x"}}
+    deleted = deletion_vector([0, 3, 7])
+    path = make(
+        tmp_path / "t", {"a.parquet": '{"numRecords":9}'}, columns=columns, partition_by=["p"], features=VECTORS_ON,
+        deletionVector=deleted, **more,
+    )  # fmt: skip
+    pq.write_table(pa.table({"id": range(9)}), path / "a.parquet")
+    assert rows(zskip.open(str(path)).plan("id >= 0"), engine) == [(i, "x") for i in (1, 2, 4, 5, 6, 8)]
+
+
 def test_rows_that_may_be_deleted_count_as_deleted(tmp_path: Path) -> None:
     damaged = deletion_vector([1]) | {"pathOrInlineDv": "x" * 40}
     path = make(tmp_path / "t", {"a.parquet": '{"numRecords":9}'}, features=VECTORS_ON, deletionVector=damaged)
@@ -249,6 +262,15 @@ def mapped_table(path: Path, mode: str, physical: Mapping[str, str], stats: str 
 
 FIRST_NAME = "col-6b2f8e0a-0000-4000-8000-000000000000"
 SECOND_NAME = FIRST_NAME.replace("6", "7")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_a_plan_reads_columns_that_were_renamed(tmp_path: Path, mode: str, engine: str) -> None:
+    path = mapped_table(tmp_path / "t", mode, {"b": FIRST_NAME, "a": SECOND_NAME})
+    zskip.open(path).index()
+    assert rows(zskip.open(path).plan("b >= 15"), engine) == [(b, None) for b in range(10, 20)]
+    assert rows(zskip.open(path).plan("b > 20"), engine) == []
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])

@@ -79,7 +79,7 @@ def find_deletes(
         if any(_kind(delete) == VECTOR for delete in applied):
             applied = [delete for delete in applied if _kind(delete) != POSITIONS]
         if applied:
-            result[data.file_path] = tuple(_describe(delete.data_file, names, uri) for delete in applied)
+            result[data.file_path] = tuple(_describe(data, delete.data_file, names, uri) for delete in applied)
     return result
 
 
@@ -101,7 +101,7 @@ def _applies(delete: ManifestEntry, file: ManifestEntry) -> bool:
     return is_named and (delete.sequence_number is None or number <= delete.sequence_number)
 
 
-def _describe(file: DataFile, names: Mapping[int, str], uri: Callable[[str], str]) -> Deletes:
+def _describe(data: DataFile, file: DataFile, names: Mapping[int, str], uri: Callable[[str], str]) -> Deletes:
     offset, size = file._data[_OFFSET], file._data[_OFFSET + 1]
     return Deletes(
         kind=_kind_of(file),
@@ -109,6 +109,7 @@ def _describe(file: DataFile, names: Mapping[int, str], uri: Callable[[str], str
         offset=offset,
         size=file.file_size_in_bytes if size is None else size,
         columns=tuple(names[field_id] for field_id in file.equality_ids or ()),
+        location=data.file_path,
     )
 
 

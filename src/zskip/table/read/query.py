@@ -3,7 +3,7 @@
     snapshot -> bind the index to its files -> (for each query) predicate -> prune -> the files to read
 
 `open_frame` hands this line to Spark, which calls it with the filters of each scan (`spark/scan/rule/bound_files.py`);
-`prune_files` runs it once, without Spark. A predicate or index that cannot be used keeps its files.
+`plan_scan` runs it once, without Spark. A predicate or index that cannot be used keeps its files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zskip.records import Bools, PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.predicates import read_where
-from zskip.table.read.kept_file import KeptFile
+from zskip.table.read.plan import ScanPlan
 from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import open_metadata, open_reader
 from zskip.table.workload.recording import collect_from, home_of, recorder, scan_listener
@@ -83,27 +83,19 @@ def report_scans(handle: Handle) -> None:
         _log.debug("scans are not reported", exc_info=True)
 
 
-def list_files(
-    handle: Handle, where: str | pc.Expression | None, *, deletes: bool
-) -> tuple[list[KeptFile], ScanReport]:
-    """List the files that might hold a matching row, and report what pruning did.
+def plan_scan(handle: Handle, where: str | pc.Expression | None, *, deletes: bool = True) -> ScanPlan:
+    """Plan a scan of the version that is current now.
 
-    deletes: say what deletes rows of them. Raises UnsupportedError for a table with such files otherwise.
+    deletes: whether the caller applies what deletes rows of the files. Raises UnsupportedError where the files, even
+    so, are not the rows.
     """
     reader = open_metadata(handle)
     reader.check_files(deletes=deletes)
-    files, report = prune_files(handle, reader.snapshot, where)
-    read_deletes = reader.snapshot.reading.read_deletes
-    if not deletes or read_deletes is None:
-        return files, report
-    deletes_by_uri = {handle.storage.uri(path): value for path, value in read_deletes().items()}
-    return [KeptFile(file, file.row_groups, deletes_by_uri.get(file, ())) for file in files], report
+    return plan_snapshot(handle, reader.snapshot, where)
 
 
-def prune_files(
-    handle: Handle, snapshot: Snapshot, where: str | pc.Expression | None
-) -> tuple[list[KeptFile], ScanReport]:
-    """List the files that might hold a matching row, and report what pruning did; the scan counts for the workload.
+def plan_snapshot(handle: Handle, snapshot: Snapshot, where: str | pc.Expression | None) -> ScanPlan:
+    """Plan a scan of a snapshot, which counts for the workload.
 
     Files whose row groups are all ruled out are dropped. Rows of the files may be deleted.
     """
@@ -113,10 +105,10 @@ def prune_files(
     result = bound.prune(predicate)
     row_groups = prune_row_groups(bound, predicate, result.kept)
     groups_by_file = {} if row_groups is None else row_groups.by_file
-    kept = [i for i in np.flatnonzero(result.kept).tolist() if groups_by_file.get(i) != ()]
+    kept = np.array([i for i in np.flatnonzero(result.kept).tolist() if groups_by_file.get(i) != ()], np.int64)
     if len(kept) < result.files:
         result = replace(result, kept=np.isin(np.arange(len(snapshot)), kept))
-    counts = [len(groups_by_file[i]) for i in kept if i in groups_by_file]
+    counts = [len(groups_by_file[i]) for i in kept.tolist() if i in groups_by_file]
     report = replace(
         _report(snapshot, bound, result, time.perf_counter() - started),
         row_groups=sum(counts) if row_groups is not None and len(counts) == len(kept) else None,
@@ -125,7 +117,16 @@ def prune_files(
     workload_recorder = recorder(home_of(handle))
     if workload_recorder is not None:
         workload_recorder.note(lambda: text_of([predicate]), report)
-    return [KeptFile(handle.storage.uri(snapshot.paths[i]), groups_by_file.get(i)) for i in kept], report
+    return ScanPlan(
+        path=handle.storage.root,
+        version=snapshot.version,
+        where=where,
+        report=report,
+        handle=handle,
+        snapshot=snapshot,
+        kept=kept,
+        row_groups=groups_by_file,
+    )
 
 
 def _report(snapshot: Snapshot, bound: BoundIndex, result: PruneResult, seconds: float) -> ScanReport:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
 from zskip.formats import HOME
 from zskip.table.handle import Handle
-from zskip.table.read.query import prune_files
+from zskip.table.read.query import plan_snapshot
 from zskip.table.snapshot import read_snapshot
 from zskip.types import read_type
 
@@ -53,16 +53,16 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
             ZskipWarning,
             stacklevel=4,
         )
-    kept, report = prune_files(handle, snapshot, None if sees_other_columns else where)
+    plan = plan_snapshot(handle, snapshot, None if sees_other_columns else where)
     start = len(handle.storage.root)
-    paths = [root + file[start:] for file in kept or map(handle.storage.uri, snapshot.paths[:1])]
+    paths = [root + file[start:] for file in plan.files or map(handle.storage.uri, snapshot.paths[:1])]
     if snapshot.partition_fields and any(path.startswith(f"{root}/{HOME}/") for path in paths):
         raise ConflictError(
             f'a rewrite of "{root}" is committed, but its files do not lie in their partitions yet, and they may not '
             "be moved from here: call again when it is done, or call info() once as a user who may write there"
         )
     rows = spark.read.schema(schema).option("basePath", root).parquet(*paths)
-    return rows if where is None else rows.where(where), report
+    return rows if where is None else rows.where(where), plan.report
 
 
 def _differs(snapshot: Snapshot, fields: list[dict[str, object]]) -> bool:

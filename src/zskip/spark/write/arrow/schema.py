@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from zskip.formats.schema import ARROW_TYPES
 from zskip.spark.shipping import lighten_worker
 from zskip.types import DataType
 
@@ -23,20 +24,6 @@ _FOREIGN = {
     "timestamp[ms, tz=UTC]": pa.timestamp("ms", "UTC"),
 }
 """Types of Parquet that Spark reads as others, by their names in `FileTraits`."""
-_ATOMIC = {
-    "boolean": pa.bool_(),
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
 _ICEBERG_TYPE, _PARTS = "iceberg.type", "zskip.parts"
 """Keys of a column's metadata: its type where Spark reads and writes another, and the metadata of parts of lists and
 maps."""
@@ -197,8 +184,8 @@ def _to_arrow_type(spark_type: Any, part: _Part) -> pa.DataType:
         decimal = _DECIMAL.fullmatch(spark_type)
         if decimal is not None:
             return pa.decimal128(int(decimal[1]), int(decimal[2]))
-        if spark_type in _ATOMIC:
-            return _ATOMIC[spark_type]
+        if spark_type in ARROW_TYPES:
+            return ARROW_TYPES[spark_type]
         if DataType(spark_type).is_time:
             return pa.time64("us")
     elif spark_type["type"] == "struct":
@@ -269,7 +256,7 @@ def check_file(metadata: pq.FileMetaData, schema: pa.Schema, *, corrected: bool)
     for field in schema:
         if field.name not in fields:
             raise NotReadable(f'some files have no column "{field.name}"')
-        if field.name in int96 and field.type == _ATOMIC["timestamp"]:
+        if field.name in int96 and field.type == ARROW_TYPES["timestamp"]:
             continue
         if not same_values(fields[field.name].type, field.type):
             raise NotReadable(f'column "{field.name}" is stored as {fields[field.name].type}, which Spark converts')

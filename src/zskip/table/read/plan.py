@@ -1,0 +1,99 @@
+"""The plan of a scan: the files that a query has to read, and how other engines read their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from zskip.errors import public_methods
+from zskip.records import Ints, LeafReport, ScanReport, Snapshot
+from zskip.table.handle import Handle
+from zskip.table.read.kept_file import KeptFile
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
+
+@public_methods
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScanPlan:
+    """What a scan of one version of a table reads: `Table.plan` makes it.
+
+    The rows of its files are a superset of the rows that match: filter them again.
+    """
+
+    path: str
+    """Absolute path or URI of the table."""
+    version: int
+    """zskip's count of commits to a plain Parquet table, or the version of the table format."""
+    where: str | pc.Expression | None
+    report: ScanReport
+    """Files, bytes, row groups and rows to read and in total, and what each part of the predicate skips, or why not."""
+    handle: Handle = field(repr=False)
+    snapshot: Snapshot = field(repr=False)
+    kept: Ints = field(repr=False)
+    """The places in the snapshot of the files to read."""
+    row_groups: Mapping[int, tuple[int, ...]] = field(repr=False)
+    """The row groups to read by the place of the file; files that are not here are read whole."""
+
+    @cached_property
+    def files(self) -> tuple[KeptFile, ...]:
+        """The absolute paths of the files to read, each with its row groups and with what deletes rows of it."""
+        deletes = {} if (read := self.snapshot.reading.read_deletes) is None else read()
+        paths = [(i, self.snapshot.paths[i]) for i in self.kept.tolist()]
+        return tuple(
+            KeptFile(self.handle.storage.uri(path), self.row_groups.get(i), deletes.get(path, ())) for i, path in paths
+        )
+
+    @property
+    def bytes(self) -> int:
+        """The total size of the files to read."""
+        return self.report.bytes
+
+    @property
+    def reasons(self) -> tuple[LeafReport, ...]:
+        """How many files each part of the predicate skips, or why it skips none."""
+        return self.report.leaves
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """The live rows of the files as a relation of DuckDB, under the table's names and types.
+
+        connection: must outlive the relation. Deleted rows are left out, and a plan without files gives a relation
+        without rows. Partition columns come last. DuckDB reads the files when the relation is used, and skips row
+        groups by the filters that it gets. Raises UnsupportedError for a table with equality deletes or log files, for
+        renamed fields of structs, and for a column whose type some file stores in a way that DuckDB reads otherwise.
+
+        ```python
+        plan = zskip.open("events").plan("user_id = 7")
+        plan.to_duckdb(duckdb.connect()).filter("user_id = 7").aggregate("count(*)")
+        ```
+        """
+        from zskip.table.read.duckdb_scan import to_relation
+
+        return to_relation(self, connection)
+
+    def to_polars(self) -> pl.LazyFrame:
+        """The live rows of the files as a lazy frame of Polars, under the table's names and types.
+
+        Everything else is as in `to_duckdb`.
+
+        ```python
+        plan = zskip.open("events").plan("user_id = 7")
+        plan.to_polars().filter(pl.col("user_id") == 7).select(pl.len()).collect()
+        ```
+        """
+        from zskip.table.read.polars_scan import to_lazy_frame
+
+        return to_lazy_frame(self)
+
+    def __repr__(self) -> str:
+        report = self.report
+        return (
+            f"ScanPlan({self.path!r}, version {self.version}: {report.files:,} of {report.files_total:,} files, "
+            f"{report.bytes:,} of {report.bytes_total:,} bytes)"
+        )
