@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PLACES = {
     "pyproject.toml": r'^version = "(.+)"$',
     "src/zskip/version.py": r'^__version__ = "(.+)"$',
-    "CHANGELOG.md": r"^## (\d\S*) - \d{4}-\d\d-\d\d$",
+    "CHANGELOG.md": r"^## (\d+\.\d+\.\d+) - \d{4}-\d\d-\d\d$",
 }
-"""Where the version stands; of the changelog, the newest one with a date."""
+"""Where the version stands; of the changelog, the newest one with a date that was released."""
 
 
 def disagreements(tag: str, root: Path = ROOT) -> list[str]:
