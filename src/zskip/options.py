@@ -1,8 +1,7 @@
 """The options of a verb, from its signature and docstring: SQL and the shell accept, check and explain these.
 
-A docstring explains options as `name: text; other, another: text`, at the start of a paragraph or after a semicolon or
-full stop. The first clause of a text, up to a semicolon or full stop, is for everybody; what follows is for Python.
-"as in `verb`" stands for the text of another method of `Table`. A text that begins in quotes lists all the choices.
+A docstring explains them in its section `Args:`. The first sentence of a text is for everybody, the rest for Python.
+"As in `verb`" stands for the text of another method of `Table`. A text that begins in quotes lists all the choices.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-_ELSEWHERE = re.compile(r"as in `(?:Table\.)?(\w+)`")
-_CLAUSE_END = re.compile(r"[;.](?:\s|$)")
+_ELSEWHERE = re.compile(r"As in `(?:Table\.)?(\w+)`")
+_SECTION = re.compile(r"^Args:\n((?: .*\n?|\n)*)", re.MULTILINE)
+_SENTENCE_END = re.compile(r"\.(?:\s|$)")
 _CHOICE = re.compile(r'"(\w+)"')
 
 
@@ -33,8 +33,8 @@ class Option:
 
     @property
     def help(self) -> str:
-        """What everybody needs to know: the first clause of the text."""
-        return _CLAUSE_END.split(self.text, maxsplit=1)[0]
+        """What everybody needs to know: the first sentence of the text."""
+        return _SENTENCE_END.split(self.text, maxsplit=1)[0]
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def options_of(verb: Callable[..., Any], *, without: tuple[str, ...] = ()) -> di
     >>> from zskip import Table
     >>> option = options_of(Table.compact)["min_file_size"]
     >>> option.types, option.default, option.help
-    (('int', 'str'), None, 'leave files of this size or more alone, by default half of the target')
+    (('int', 'str'), None, 'Leave files of this size or more alone; by default half of the target')
     """
     return {
         name: Option(
@@ -77,11 +77,6 @@ def _find_text(verb: Callable[..., Any], name: str) -> str:
 
 @functools.cache
 def _read_texts(verb: Callable[..., Any]) -> dict[str, str]:
-    name = rf"(?:{'|'.join(inspect.signature(verb).parameters)})"
-    entry = re.compile(rf"(?:^|(?<=[;.] ))({name}(?:(?:, | or ){name})*): ")
-    texts: dict[str, str] = {}
-    for paragraph in inspect.cleandoc(verb.__doc__ or "").split("\n\n"):
-        _, *parts = entry.split(paragraph.replace("\n", " "))
-        for names, text in zip(parts[::2], parts[1::2], strict=True):
-            texts |= dict.fromkeys(re.split(", | or ", names), text.strip().rstrip(".;"))
-    return texts
+    section = _SECTION.search(inspect.cleandoc(verb.__doc__ or ""))
+    entries = re.split(r"\n(?=    \w)", section[1].strip("\n")) if section else []
+    return {name.strip(): " ".join(text.split()) for name, _, text in (entry.partition(": ") for entry in entries)}

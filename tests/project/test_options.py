@@ -138,7 +138,7 @@ def test_sql_takes_it(verb: str, option: Option) -> None:
 
 def test_a_text_explains_every_option() -> None:
     silent = [(verb, option.name) for verb, option in OPTIONS if not option.help]
-    assert silent == [("write", "df"), ("record", "on")], "what they are is said by their verb"
+    assert not silent
 
 
 CHECKED = {
@@ -164,33 +164,40 @@ class Table:
     """Stands for the class of that name."""
 
     def one(self, a: int, *, b: int | str | None = None, c: str = "x", d: bool = False) -> None:
-        """Do one thing.
+        """Do one thing: a: is no option here.
 
-        a: how many; not b: that is no option; b or c: both,
-        over two lines. Not d, which comes: later.
+        Args:
+            a: How many, or
+                more: over two lines. For Python, too.
+            b: Either.
 
-        Neither: a word. d: "x" or "y"; for Python: "z".
+            d: "x" or "y". For Python: "z".
+
+        c: is no option here.
         """
 
     def two(self, a: int, b: str = "") -> None:
-        """Do another: a: is no option here.
+        """Do another.
 
-        b: as in `Table.one`, but not quite; a: this
+        Args:
+            b: As in `Table.one`.
+            a: this
         """
 
 
 def test_a_docstring_is_read_as_the_convention_has_it() -> None:
     options = options_of(Table.one)
     assert {name: option.text for name, option in options.items()} == {
-        "a": "how many; not b: that is no option",
-        "b": "both, over two lines. Not d, which comes: later",
-        "c": "both, over two lines. Not d, which comes: later",
-        "d": '"x" or "y"; for Python: "z"',
+        "a": "How many, or more: over two lines. For Python, too.",
+        "b": "Either.",
+        "c": "",
+        "d": '"x" or "y". For Python: "z".',
     }
-    assert [option.help for option in options.values()] == ["how many", *["both, over two lines"] * 2, '"x" or "y"']
+    helps = [option.help for option in options.values()]
+    assert helps == ["How many, or more: over two lines", "Either", "", '"x" or "y"']
     assert [option.choices for option in options.values()] == [(), (), (), ("x", "y", "z")]
     assert [option.types for option in options.values()] == [("int",), ("int", "str"), ("str",), ("bool",)]
     assert options["a"].default is inspect.Parameter.empty
     other = options_of(Table.two, without=("a",))
     assert [*other] == ["b"]
-    assert other["b"].text == options["b"].text
+    assert other["b"].text == "Either."

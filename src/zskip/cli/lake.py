@@ -15,7 +15,7 @@ Tables = Annotated[
     list[str], typer.Argument(metavar="TABLES...", help='Directories, globs, or names such as "sales.*".')
 ]
 Exclude = Annotated[
-    list[str] | None, typer.Option(metavar="PATTERN", help="Names or paths to leave out; may be given several times.")
+    list[str] | None, typer.Option(metavar="PATTERN", help="Names or paths to leave out; may be repeated.")
 ]
 
 lake_app = typer.Typer(
@@ -41,7 +41,7 @@ def survey(
     exclude: Exclude = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell of each table what queries read, what would be best for it, and when that pays; write nothing.
+    """Say of each table what queries read, which action suits it best, and when that pays; write nothing.
 
     Example: zskip lake survey /lake --exclude "*/tmp/*"
     """
@@ -51,17 +51,23 @@ def survey(
 @lake_app.command()
 def maintain(
     tables: Tables,
-    budget: Annotated[str | None, typer.Option(metavar="SIZE", help="The most to write, such as 1TB.")] = None,
-    seconds: Annotated[float | None, typer.Option(metavar="N", help="Begin no batch after so many seconds.")] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", help="How many tables at the same time.")] = 1,
-    min_gain: Annotated[float, typer.Option(metavar="X", help="Bytes to save in 30 days for each byte written.")] = 1.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    budget: Annotated[str | None, typer.Option(metavar="SIZE", help="Most bytes to write, such as 1TB.")] = None,
+    seconds: Annotated[float | None, typer.Option(metavar="N", help="Start no batch after this many seconds.")] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", help="Number of tables to maintain at the same time.")] = 1,
+    min_gain: Annotated[
+        float, typer.Option(metavar="X", help="Bytes that a batch must save in 30 days for each byte that it writes.")
+    ] = 1.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Predict what a run would do, and change nothing.")
+    ] = False,
     exclude: Exclude = None,
     as_json: AsJson = False,
 ) -> None:
     """Rewrite what saves most for each byte written, whichever table it belongs to.
 
-    It ends with 1 if a table failed. Example: zskip lake maintain "sales.*" --budget 1TB --seconds 7200
+    It exits with 1 if a table failed.
+
+    Example: zskip lake maintain "sales.*" --budget 1TB --seconds 7200
     """
     done = _open(tables, exclude, spark=not dry_run).maintain(
         budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=min_gain
@@ -74,13 +80,13 @@ def maintain(
 def report(
     tables: Tables,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else lake-report.html.")
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; by default lake-report.html.")
     ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Show the report in the browser.")] = False,
     exclude: Exclude = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the survey as one HTML page, with a page for each of the most read tables beside it.
+    """Write the survey as one HTML page, with a page beside it for each of the most read tables.
 
     Example: zskip lake report /lake -o lake.html --open
     """
@@ -95,7 +101,7 @@ def report(
 @lake_app.command(name="import")
 def import_workload(
     tables: Tables,
-    event_logs: Annotated[str, typer.Option(metavar="DIR", help="A log of Spark, or a directory of logs.")],
+    event_logs: Annotated[str, typer.Option(metavar="DIR", help="Event log of Spark, or a directory of logs.")],
     exclude: Exclude = None,
     as_json: AsJson = False,
 ) -> None:

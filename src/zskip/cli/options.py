@@ -14,14 +14,12 @@ import typer
 from zskip.errors import InputError
 from zskip.options import Option, options_of
 
-TablePath = Annotated[str, typer.Argument(metavar="PATH", help="The table: a directory of Parquet files.")]
-IndexPath = Annotated[
-    str | None, typer.Option(metavar="DIR", help="Where the index of a table lies that may not be written to.")
-]
+TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Path of the table.")]
+IndexPath = Annotated[str | None, typer.Option(metavar="DIR", help="Directory of the index, for a read-only table.")]
 FormatName = Annotated[
     str | None,
     typer.Option(
-        "--format", metavar="NAME", help="The table's format: parquet, delta, iceberg or hudi; detected by default."
+        "--format", metavar="NAME", help="Format of the table: parquet, delta, iceberg or hudi; detected by default."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -49,7 +47,6 @@ _TYPES: dict[tuple[str, ...], tuple[type, str | None]] = {
 }
 _PART_OF_NAME = re.compile(r"""'[^']*'|`[^`]*`|"[^"]*"|.""", re.DOTALL)
 """A quoted text, or any other character."""
-_AS_IN = re.compile(r",? as in `[^`]*`")
 _ARGUMENT = re.compile(r'\b(\w+)="(\w+)"|`(\w+)`')
 
 
@@ -88,8 +85,9 @@ def _parameter(option: Option, options: dict[str, Option], default: Any) -> insp
     kind, metavar = _TYPES.get(option.types, (str, "TEXT"))
     metavar = _METAVARS.get(option.name, "A,B,C" if option.is_list else metavar)
     if option.choices:
-        # typer shows the names of an enumeration.
-        kind, metavar = Enum(option.name, {choice: choice for choice in option.choices}, type=str), None
+        # typer checks the names of an enumeration.
+        choices = {choice: choice for choice in option.choices}
+        kind, metavar = Enum(option.name, choices, type=str), "|".join(choices)
     if option.name in _REPEATED:
         kind = list[str]
     flags = _FLAGS.get(option.name, (flag_of(option.name),))
@@ -107,14 +105,13 @@ def _parameter(option: Option, options: dict[str, Option], default: Any) -> insp
 
 
 def _help(option: Option, options: dict[str, Option]) -> str:
-    """Write a clause of a docstring as a sentence about flags."""
+    """Write a sentence of a docstring about flags."""
 
     def flag(match: re.Match[str]) -> str:
         name = match[1] or match[3]
         return f"{flag_of(name)} {match[2] or ''}".rstrip() if name in options else match[0].replace("`", "")
 
-    text = _ARGUMENT.sub(flag, _AS_IN.sub("", option.help))
-    return f"{text[:1].upper()}{text[1:]}{'; may be repeated' if option.name in _REPEATED else ''}."
+    return f"{_ARGUMENT.sub(flag, option.help)}{'; may be repeated' if option.name in _REPEATED else ''}."
 
 
 def _argument(option: Option, value: Any) -> Any:

@@ -19,14 +19,14 @@ def index(
     path: TablePath,
     *,
     refresh: Annotated[
-        bool, typer.Option("--refresh", help="Start Spark, so that the sketches of new files are built as well.")
+        bool, typer.Option("--refresh", help="Start Spark, to build the sketches of new files, too.")
     ] = False,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Bring the index up to date: read the footers of files that are not in it yet, and build sketches.
+    """Bring the index up to date: read the footers of new files, and build sketches.
 
     Example: zskip index events --sketch 'bloom(0.01):user_id'
     """
@@ -45,6 +45,8 @@ def files(
     **options: Any,
 ) -> None:
     """List the files that might hold a matching row.
+
+    The JSON document also has the row groups to read of each file, or null for all.
 
     Example: zskip files events --where "day = DATE '2024-03-01' AND user_id < 100"
     """
@@ -71,7 +73,7 @@ def explain(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Say why files are read or skipped: what is left after each part of a predicate, and what each part skips.
+    """Show which files a predicate keeps, what each part of it skips, and why a part skips nothing.
 
     Example: zskip explain events --where "day = DATE '2024-03-01' AND lower(name) = 'x'"
     """
@@ -88,9 +90,12 @@ def verify(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Prove that no row is lost: compare all statistics with the data, and run queries with the index and without.
+    """Prove that no row is lost: compare all statistics with the data, and run queries with and without the index.
 
-    Exit code 1 if something is wrong. Example: zskip verify events --queries 100
+    If anything is wrong, it prints the smallest part of a query that fails and a skipped file that holds matching rows,
+    and exits with 1. It reads the whole table twice.
+
+    Example: zskip verify events --queries 100
     """
     with explain_spark_errors():
         result = open_table(path, index_path, format_name, spark=True).verify(**options)
@@ -101,12 +106,15 @@ def verify(
 
 @app.command()
 def query(
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="A query in Spark SQL.")],
-    table: Annotated[list[str], typer.Option(metavar="NAME=PATH", help="A table of the query; may be repeated.")],
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Print at most this many rows.")] = 100,
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="Query in Spark SQL.")],
+    table: Annotated[
+        list[str],
+        typer.Option(metavar="NAME=PATH", help="Name of a table in the query, and its path; may be repeated."),
+    ],
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Most rows to print.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a query, reading only the files it needs.
+    """Answer a query, and report what it read.
 
     Example: zskip query "SELECT count(*) FROM e WHERE user_id = 7" --table e=events
     """
@@ -136,10 +144,13 @@ def query(
 @app.command(name="sql")
 def run_sql(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="One statement.")],
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Print at most this many rows.")] = 100,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Most rows to print.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """Run a statement: OPTIMIZE, EXPLAIN SKIPPING, VERIFY, CREATE SKIPPING INDEX, or any query over indexed tables.
+
+    Name tables by path: 'events' in zskip's statements, parquet.`events` in all. It exits with 1 if VERIFY finds
+    anything wrong.
 
     Example: zskip sql "OPTIMIZE 'events' ZORDER BY (user_id, day)"
     """

@@ -22,7 +22,7 @@ def info(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Show what lies at a path: files, rows, columns, index, layout, and how well columns are clustered.
+    """Show files, rows, columns, partitions, index and layout of a table, and how far its files overlap.
 
     Example: zskip info events --by user_id,day
     """
@@ -35,16 +35,17 @@ def report(
     path: TablePath,
     *,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else PATH's name and -report.html.")
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="File to write; by default PATH's name and -report.html."),
     ] = None,
-    advice: Annotated[bool, typer.Option("--advice", help="Start Spark, and add advice by the workload.")] = False,
-    open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    advice: Annotated[bool, typer.Option("--advice", help="Start Spark, and add advice for the workload.")] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Show the report in the browser.")] = False,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Write what is known of a table as one HTML file, with pictures of its layout; nothing of the table is read.
+    """Write a report of a table as one HTML file, from metadata alone, and print its path.
 
     Example: zskip report events -o events.html --open
     """
@@ -66,7 +67,11 @@ def clean(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """List what interrupted operations left in a table, or remove it; live files and earlier versions are not touched.
+    """List what interrupted operations left in a table, with sizes and reasons, and with --delete remove it.
+
+    That is: staged files of dead processes, files moved for a rewrite that was never committed, replaced files of
+    finished rewrites, unfinished tables, and old files of the index. Live files, files of earlier versions, and files
+    of running processes are never listed.
 
     Example: zskip clean events --delete
     """
@@ -76,12 +81,12 @@ def clean(
 
 @app.command()
 def demo(
-    scale: Annotated[float, typer.Option(metavar="F", help="TPC-H scale factor: 1 is 6M rows.")] = 0.5,
+    scale: Annotated[float, typer.Option(metavar="F", help="TPC-H scale factor; 1 is 6 million rows.")] = 0.5,
     keep: Annotated[str | None, typer.Option(metavar="DIR", help="Keep the tables in this directory.")] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Show the report of it in the browser.")] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Show the report in the browser.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Cluster TPC-H tables, answer the same queries before and after, and report what was done.
+    """Cluster TPC-H tables, answer the same queries before and after, and write a report on lineitem.
 
     Example: zskip demo --scale 0.1 --open
     """

@@ -13,7 +13,7 @@ from zskip.cli.tables import open_table, show, start_session
 @app.command()
 @takes_options_of(zskip.Table.optimize)
 def optimize(path: TablePath, *, format_name: FormatName = None, as_json: AsJson = False, **options: Any) -> None:
-    """Rewrite a table so that rows which are close in several columns lie in the same file.
+    """Rewrite a table so that rows with similar values lie in the same files, and index it.
 
     Example: zskip optimize events --by user_id,day --target-file-size 256MB
     """
@@ -23,7 +23,9 @@ def optimize(path: TablePath, *, format_name: FormatName = None, as_json: AsJson
 @app.command()
 @takes_options_of(zskip.Table.compact)
 def compact(path: TablePath, *, format_name: FormatName = None, as_json: AsJson = False, **options: Any) -> None:
-    """Merge small files into larger ones, without a change of the order of their rows.
+    """Merge small files of each partition into larger ones, in the order in which they were written.
+
+    A large table takes several commits, each complete by itself.
 
     Example: zskip compact events --target-file-size 256MB
     """
@@ -33,7 +35,7 @@ def compact(path: TablePath, *, format_name: FormatName = None, as_json: AsJson 
 @app.command()
 @takes_options_of(zskip.Table.maintain)
 def maintain(path: TablePath, *, format_name: FormatName = None, as_json: AsJson = False, **options: Any) -> None:
-    """Keep a table clustered while it is written: rewrite only those files for which that is worth its bytes.
+    """Keep a table clustered while others write to it: rewrite only the files that are worth the bytes.
 
     Example: zskip maintain events --budget 10GB --seconds 600
     """
@@ -43,6 +45,9 @@ def maintain(path: TablePath, *, format_name: FormatName = None, as_json: AsJson
 @app.command()
 def history(path: TablePath, format_name: FormatName = None, as_json: AsJson = False) -> None:
     """List what zskip did to a table, the latest first.
+
+    For each operation: its time, rows, files and bytes, the predicted share of those rows that a query reads before and
+    after, and the share of the table's rows that recorded scans read until the next operation.
 
     Example: zskip history events
     """

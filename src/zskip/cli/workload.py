@@ -33,7 +33,7 @@ def advise(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Advise by which columns to cluster, what that would save, and which queries would get slower; write nothing.
+    """Recommend columns to cluster by, with what that would save and which queries would get slower; write nothing.
 
     Example: zskip advise events --workload queries.sql
     """
@@ -50,7 +50,7 @@ def what_if(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Predict what queries would read if the table were clustered so; write nothing.
+    """Predict what queries would read with a layout; write nothing.
 
     Example: zskip what-if events --by user_id,day --files 64
     """
@@ -60,7 +60,7 @@ def what_if(
 @app.command()
 def record(
     path: TablePath,
-    switch: Annotated[Switch, typer.Argument(metavar="on|off", help="Whether to record scans.")],
+    switch: Annotated[Switch, typer.Argument(metavar="on|off", help="Whether to record.")],
     index_path: IndexPath = None,
     format_name: FormatName = None,
 ) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Source(str, Enum):
-    """What is read."""
+    """Formats of the source."""
 
     parquet = "parquet"
     csv = "csv"
@@ -30,21 +30,30 @@ _ENDINGS = {"csv": Source.csv, "tsv": Source.csv, "json": Source.json, "jsonl": 
 @app.command()
 @takes_options_of(zskip.write, without=("df", "target"))
 def write(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Files: a file, a directory, or a pattern.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="The table: a path, or a name in a catalog.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Files to read: a file, a directory, or a pattern.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The table to write: a path, or a name in a catalog.")
+    ],
     *,
     source_format: Annotated[
-        Source | None, typer.Option("--from", help="The format of the files; by default their ending tells.")
+        Source | None,
+        typer.Option(
+            "--from", metavar="parquet|csv|json", help="Format of the source; by default that of its file names."
+        ),
     ] = None,
     schema: Annotated[
-        str | None, typer.Option(metavar="DDL", help='Columns of CSV or JSON, such as "id BIGINT, day DATE".')
+        str | None,
+        typer.Option(
+            metavar="DDL",
+            help='Columns of CSV or JSON, such as "id BIGINT, day DATE"; inferred in an extra pass by default.',
+        ),
     ] = None,
-    header: Annotated[bool, typer.Option("--header/--no-header", help="Whether CSV files begin with names.")] = True,
-    delimiter: Annotated[str, typer.Option(metavar="TEXT", help="Between the values of a CSV.")] = ",",
+    header: Annotated[bool, typer.Option("--header/--no-header", help="CSV files begin with column names.")] = True,
+    delimiter: Annotated[str, typer.Option(metavar="TEXT", help="Separator of the values in CSV files.")] = ",",
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Make a clustered and indexed table of Parquet, CSV or JSON lines, in one pass.
+    """Write Parquet, CSV or JSON lines as a clustered and indexed table, in one pass.
 
     Example: zskip write raw/*.csv events --by user_id,day --mode append
     """

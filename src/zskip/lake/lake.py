@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Lake:
     """Many tables; `zskip.lake` opens one.
 
-    Each call finds the tables anew. What is known of them lies in the tables themselves: their logs, indexes, journals
-    and recorded scans.
+    Each call finds the tables anew. A lake has no state of its own: what zskip knows of a table lies in the table's
+    log, index, journal and recorded scans.
     """
 
     def __init__(
@@ -48,7 +48,8 @@ class Lake:
         return tuple(table.name for table in self._found)
 
     def survey(self) -> Survey:
-        """Tell of each table what queries read a day, what would be best for it, and after how many days that pays.
+        """Say of each table what queries read of it each day, which action suits it best, and after how many days that
+        pays.
 
         It reads logs, listings, indexes and recorded scans, and writes nothing. A table that cannot be read is a line
         with its error.
@@ -60,8 +61,13 @@ class Lake:
     def import_workload(self, event_logs: str) -> LakeWorkload:
         """Add the scans in Spark's event logs to the recorded workloads of the tables, in one pass over the logs.
 
-        event_logs: a log, or a directory of logs, as `Table.import_workload` takes it. Reading a log again changes
-        nothing. Raises InputError where there is no log, or none with a scan of these tables.
+        Reading a log again changes nothing.
+
+        Args:
+            event_logs: Event log of Spark, or a directory of logs, as in `Table.import_workload`.
+
+        Raises:
+            InputError: There is no log, or none has a scan of these tables.
         """
         from zskip.lake.workload import import_workload
 
@@ -70,8 +76,14 @@ class Lake:
     def record(self, on: bool = True) -> None:
         """Record the scans of all tables through zskip, including their literals, or stop recording.
 
-        Warns with a ZskipWarning for each table where that fails. Raises InputError for anything but True and False,
-        and StorageError where it fails for all.
+        Tables where that fails get a ZskipWarning.
+
+        Args:
+            on: Whether to record.
+
+        Raises:
+            InputError: `on` is neither True nor False.
+            StorageError: It fails for every table.
         """
         from zskip.lake.workload import record
 
@@ -88,17 +100,21 @@ class Lake:
     ) -> LakeMaintenance:
         """Rewrite what saves most for each byte written, whichever table it belongs to; each batch is one commit.
 
-        Tables of which `survey` says `index` are indexed first, by the footers of their files. Clustered tables are
-        maintained by their own layouts; of the others small files are merged.
+        zskip first indexes the tables whose action in `survey` is `index`, from the footers of their files. It
+        maintains clustered tables by their own layouts, and merges the small files of the others.
 
-        budget: the most bytes to write, such as "1TB"; seconds: after which no batch starts; jobs: tables at the same
-        time; dry_run: predict, and change nothing; min_gain: bytes that a batch must save queries in 30 days for each
-        byte it writes.
+        An error ends the table's turn and is listed in `failed`; earlier commits stay. After a call that was killed,
+        all tables are whole, and the next call does the rest.
 
-        A failure ends the table's turn and is told in `failed`; what was committed stays. A call that is killed leaves
-        all tables whole, and the next goes on.
+        Args:
+            budget: Most bytes to write, such as "1TB".
+            seconds: Start no batch after this many seconds.
+            jobs: Number of tables to maintain at the same time.
+            dry_run: Predict what a run would do, and change nothing.
+            min_gain: Bytes that a batch must save queries within 30 days for each byte that it writes.
 
-        Raises InputError for arguments that cannot be right, without Spark, and for a budget that no batch fits.
+        Raises:
+            InputError: An argument is invalid, there is no Spark session, or no batch fits the budget.
         """
         from zskip.lake.maintain import check_request, maintain
 
@@ -106,11 +122,18 @@ class Lake:
         return maintain(self._spark, self._find(), request)
 
     def report(self, path: str | PathLike[str] | None = None) -> Path:
-        """Write the survey as one HTML page, with what was done lately, and a page for each of the most read tables.
+        """Write the survey as one HTML page, with recent operations, and a page for each of the most read tables beside
+        it.
 
-        path: of the page, "lake-report.html" by default; the tables' pages lie in a directory beside it. Nothing of the
-        tables is read but metadata. Raises InputError for a path that cannot be written, and MissingDependencyError
-        without `zskip[report]`.
+        Only metadata of the tables is read.
+
+        Args:
+            path: Where to write the page, "lake-report.html" by default. The pages of tables lie in a directory beside
+                it.
+
+        Raises:
+            InputError: The path cannot be written.
+            MissingDependencyError: The extra `report` is not installed.
         """
         from zskip.lake.report import report
 

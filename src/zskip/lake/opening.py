@@ -14,16 +14,23 @@ if TYPE_CHECKING:
 
 @public
 def lake(spark: SparkSession | None, *tables: str, exclude: Sequence[str] | str = ()) -> Lake:
-    """Open many tables at once: find them, to survey them and to maintain them under one budget.
+    """Open many tables at once, to survey them and to maintain them under one budget.
 
-    tables: directories (every table in or below one: Parquet, Delta, Iceberg, Hudi), globs of directories such as
-    "s3a://bucket/lake/*/raw", and patterns of names in the session's catalogs: "sales.*", "catalog.db.*", "db.table".
-    A table that is named twice counts once. exclude: patterns of names and paths to leave out. spark: None for what
-    needs no Spark: paths on a disk, in stores and on HDFS; `survey`, `record`, `report`, and dry runs of `maintain`.
+    A table that is named twice counts once. A part of the lake that cannot be reached becomes a line with its error in
+    the survey.
 
-    Raises TableNotFoundError for what matches nothing, with the nearest names, InputError for what can be no pattern,
-    UnsupportedError for Spark Connect, and StorageError where nothing can be reached; a part that cannot be reached
-    is a line with its error in a survey.
+    Args:
+        spark: The session; None for paths on a disk, in stores and on HDFS, if you only need `survey`, `record`,
+            `report` and dry runs of `maintain`.
+        *tables: Directories (every table in or below one: Parquet, Delta, Iceberg, Hudi), globs of directories such as
+        "s3a://bucket/lake/*/raw", and names in the session's catalogs: "sales.*", "catalog.db.*", "db.table".
+        exclude: Patterns of names and paths to leave out.
+
+    Raises:
+        TableNotFoundError: A pattern matches nothing; the message has the nearest names.
+        InputError: An argument is no pattern.
+        UnsupportedError: Spark Connect.
+        StorageError: Nothing can be reached.
     """
     from zskip.errors import InputError
     from zskip.lake.find import find_tables

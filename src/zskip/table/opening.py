@@ -30,14 +30,22 @@ def table(
     index_path: str | None = None,
     format: str | None = None,
 ) -> Table:
-    """Open a table through a Spark session; `path` may be anything that Hadoop's file systems reach.
+    """Open a table through a Spark session.
 
-    path: also a `pyiceberg.table.Table`, or, if there is no directory of that name, the name of a table in the
-    session's catalogs, "db.table" or "catalog.db.table" (Hive's and Spark's own, whose sizes and partitions stay
-    correct; Iceberg's, also those of pyiceberg). index_path: a directory for the index of a read-only table; pass it
-    whenever you open the table. Using a directory that holds the index of another table raises InputError. format:
-    "parquet", "delta", "iceberg" or "hudi"; detected by default. With Spark Connect this process must reach the table
-    as `open` does: `df(where=...)`, `files`, `explain`, `info` and `index` work, the rest raises UnsupportedError.
+    Under Spark Connect, this process must reach the table as `zskip.open` does. `df(where=...)`, `files`, `explain`,
+    `info` and `index` work then; the rest raises UnsupportedError.
+
+    Args:
+        spark: The session.
+        path: Directory on anything that Hadoop's file systems reach, a `pyiceberg.table.Table`, or the name of a table
+            in the session's catalogs, "db.table" or "catalog.db.table", if no directory has that name. Catalogs may be
+            Hive's, Spark's own, Iceberg's and those of pyiceberg; zskip keeps sizes and partitions in Hive's and
+            Spark's correct.
+        index_path: Directory for the index of a read-only table. Pass it whenever you open the table.
+        format: "parquet", "delta", "iceberg" or "hudi"; detected by default.
+
+    Raises:
+        InputError: An argument is invalid, or `index_path` holds the index of another table.
     """
     from zskip.table.address import resolve_address
     from zskip.table.session import is_connected
@@ -62,16 +70,22 @@ def open(
     format: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Table:
-    """Open a table without Spark, on a disk or in a store, for `index`, `files`, `prune`, `info`, `clean` and the like.
+    """Open a table without Spark, on a disk or in a store, for `index`, `files`, `info`, `clean` and the like.
 
-    path: a directory; `s3://`, `gs://` or `abfss://` with a bucket, which needs `zskip[stores]`;
-    `hdfs://host:port/path`, which needs `zskip[hdfs]`; or the name or object of an Iceberg table, from pyiceberg's
-    catalogs only; index_path, format: as in `table`; storage_options: how to reach the object store, with the keys of
-    deltalake and Polars, such as `aws_access_key_id`, `aws_region` or `aws_endpoint_url`, or Hadoop's settings for
-    HDFS; the rest comes from the environment, on HDFS from the files in HADOOP_CONF_DIR.
+    Nothing contacts the store before the first use of the table.
 
-    Raises InputError for invalid arguments and MissingDependencyError for missing packages. Nothing contacts the store
-    before the first use of the table.
+    Args:
+        path: Directory; `s3://`, `gs://` or `abfss://` with a bucket (needs `zskip[stores]`); `hdfs://host:port/path`
+            (needs `zskip[hdfs]`); or the name or object of an Iceberg table in a catalog of pyiceberg.
+        index_path: As in `zskip.table`.
+        format: As in `zskip.table`.
+        storage_options: How to reach the store, with the keys of deltalake and Polars, such as `aws_access_key_id`,
+            `aws_region` or `aws_endpoint_url`; for HDFS, Hadoop's settings. The rest comes from the environment, or on
+            HDFS from the files in HADOOP_CONF_DIR.
+
+    Raises:
+        InputError: An argument is invalid.
+        MissingDependencyError: A package is missing.
     """
     from zskip.errors import InputError
     from zskip.storage import check_options, is_remote, storage_for
@@ -107,27 +121,41 @@ def write(
 ) -> WriteResult:
     """Write a DataFrame as a clustered and indexed table, in one pass.
 
-    target: a path, or a name of the session's catalogs, "db.table" or "catalog.db.table"; by: 2 to 32 columns that
-    queries filter by (one is enough for curve="linear"); curve, files, target_file_size, unseen, sort_within_files,
-    seed: as in `Table.optimize`; partition_by: columns that become Hive partitions, or partition fields of Iceberg such
-    as "days(ts)", "bucket(16, id)" or "truncate(4, name)"; format: "parquet", "delta" (with deltalake, no jar) or
-    "iceberg" (by a name in a catalog); branch: as in `Table.append`; workload: a file of queries to fit the layout to,
-    one a line or as JSON; or a list of them, as in `Table.advise`; compression: the codec of the files, such as "zstd",
-    "zstd:3" or "snappy".
+    The plan of the DataFrame runs once: its rows wait on Spark's local disks while a sample chooses the layout. With
+    `partition_by` it runs once more, to count the rows of each partition; persist the DataFrame first (`df.persist()`)
+    if it is slow or gives other rows each time.
 
-    mode: "error" refuses a target that exists, "append" adds the rows, by the table's own layout if it is clustered,
-    "overwrite" replaces all rows in one commit. A new table appears whole or not at all; until the commit, an existing
-    one stays as it is. An overwritten Delta or Iceberg table, or one with a name,
-    keeps its columns and partition columns; a directory of Parquet files takes those of the DataFrame.
+    A new table appears whole or not at all. An existing one stays as it is until the commit. If you overwrite a Delta
+    or Iceberg table, or one with a name, it keeps its columns and partition columns; a directory of Parquet files takes
+    those of the DataFrame.
 
-    The plan of the DataFrame runs once: its rows wait on Spark's local disks while a sample of the columns `by` chooses
-    the layout. If there are partitions, it runs once more, to count their rows: persist it then (`df.persist()`) if it
-    is slow or gives other rows each time.
+    Args:
+        df: The rows.
+        target: Path, or a name in the session's catalogs, "db.table" or "catalog.db.table".
+        by: 2 to 32 columns that queries filter on (one is enough for curve="linear").
+        curve: As in `Table.optimize`.
+        files: As in `Table.optimize`.
+        target_file_size: As in `Table.optimize`.
+        partition_by: Columns that become Hive partitions, or partition fields of Iceberg such as "days(ts)",
+            "bucket(16, id)" or "truncate(4, name)".
+        format: "parquet", "delta" (with deltalake, no jar) or "iceberg" (by a name in a catalog).
+        mode: "error" refuses a target that exists, "append" adds the rows by the table's own layout, "overwrite"
+            replaces all rows in one commit.
+        branch: As in `Table.append`.
+        workload: File of queries to fit the layout to, one a line or as JSON. Also a list, as in `Table.advise`.
+        unseen: As in `Table.optimize`.
+        sort_within_files: As in `Table.optimize`.
+        compression: Codec of the files, such as "zstd", "zstd:3" or "snappy".
+        seed: As in `Table.optimize`.
 
-    Raises InputError for arguments that do not fit, for a DataFrame without rows or columns, for a stream, and for one
-    that reads the table that it would overwrite; ColumnError for columns that are missing, doubled, of another type or
-    without an order; UnsupportedError for Hudi, Spark Connect and what a format cannot hold; ConflictError if rows or
-    columns changed meanwhile. In each case the target is as it was.
+    Raises:
+        InputError: An argument is invalid, or the DataFrame has no rows or columns, is a stream, or reads the table
+            that it would overwrite.
+        ColumnError: A column is missing, doubled, of another type, or without an order.
+        UnsupportedError: Hudi, Spark Connect, or something that the format cannot hold.
+        ConflictError: Rows or columns changed at the same time.
+
+    After an error the target is as it was.
     """
     from zskip.table.optimize_request import check_request
     from zskip.table.write.write import write as write_table

@@ -46,6 +46,10 @@ class Table:
     """A table that zskip clusters, indexes and prunes.
 
     Get one from `zskip.table(spark, path)`, or from `zskip.open(path)` without Spark.
+
+    All methods raise InputError for an invalid argument or if they need a Spark session and there is none, ColumnError
+    for columns that do not exist, PredicateError for SQL that does not parse, and StorageError if the file system
+    refuses.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -93,35 +97,45 @@ class Table:
         jobs: int = 1,
         writer: str = "auto",
     ) -> OptimizeResult:
-        """Rewrite the table so that rows with close values in the columns `by` lie in the same file, and index it.
+        """Rewrite the table so that rows with similar values in the columns `by` lie in the same files, and index it.
 
-        by: 2 to 32 columns that queries filter by (one is enough for curve="linear"), or "auto" to let the workload
-        choose; then zskip writes nothing where no layout reads noticeably less. curve: "zorder", "hilbert", "linear",
-        "fitted" (a tree of cuts fitted to the workload), or "auto" for the best on queries that it was not fitted to;
-        it is a tree only if that reads 5 % less than the best curve. build: "sample" ranks values among bounds drawn
-        from the table, "direct" takes their leading bytes; files: how many files to write; target_file_size: how large
-        files should be, "128MB" by default; give this or `files`; where: rewrite only the Hive partitions that match;
-        into: write a new table there, a path or a new name in the session's catalog, and leave this one unchanged;
-        sort_within_files: sort rows inside files, so that queries also skip row groups and pages; sampling: "bernoulli"
-        or "reservoir"; seed: the same seed on the same table gives the same files; compression: the codec of new files,
-        "keep" for that of most rows, or "zstd", "snappy", "gzip", "lz4_raw" or "uncompressed", with a level such as
-        "zstd:3"; without rows, "keep" is zstd. workload: a file of queries to fit the layout to, one a line or as JSON,
-        by default those recorded if zskip chooses the columns or the curve; or a list of them, as in `advise`. Ranges
-        on one or two columns stand for a workload that is needed and was not recorded. unseen: the share of tomorrow's
-        queries that the workload does not tell, 0 to 1; made-up ones stand for it. exclusive: promise that nobody else
-        rewrites the table meanwhile, for plain Parquet in an object store without conditional writes.
+        Args:
+            by: 2 to 32 columns that queries filter on (one is enough for curve="linear"), or "auto" to let the workload
+                choose. With "auto", zskip writes nothing if no layout reads noticeably less.
+            curve: "zorder", "hilbert", "linear", "fitted", or "auto" for the best of them. "fitted" is a tree of cuts
+                fitted to the workload; "auto" takes the tree only if it reads 5 % less than the best curve on queries
+                that it was not fitted to.
+            build: "sample" ranks values among bounds sampled from the table, "direct" uses their leading bytes.
+            files: Number of files to write.
+            target_file_size: Size of the new files, "128MB" by default. Give this or `files`.
+            where: Rewrite only the Hive partitions that match.
+            into: Path or new catalog name of a new table to write, which appears all at once; this table stays as it
+                is.
+            sort_within_files: Sort rows inside files, so that queries also skip row groups and pages.
+            sampling: "bernoulli", or "reservoir", the weighted process of Delta and Hudi.
+            seed: The same seed on the same table gives the same files.
+            compression: Codec of the new files: "zstd", "snappy", "gzip", "lz4_raw" or "uncompressed", with an optional
+                level such as "zstd:3", or "keep" for that of most rows. A table without rows gets zstd.
+            workload: File of queries to fit the layout to, one a line or as JSON; defaults to the recorded ones where
+                the layout needs queries. Also a list, as in `advise`. If a workload is needed and none was recorded,
+                zskip makes up ranges on one or two columns.
+            unseen: Share of tomorrow's queries that the workload does not show, 0 to 1. Made-up queries stand for them.
+            exclusive: Promise that no other process rewrites the table at the same time. Plain Parquet needs it in an
+                object store without conditional writes.
+            max_batch: For large tables, the most bytes of files to rewrite in one commit, such as "200GB". After an
+                interruption, the same call does the rest. A batch is whole partitions, or files that lie near each
+                other.
+            jobs: Number of batches to rewrite at the same time.
+            writer: "auto" writes through Arrow if the new files are as Spark would write them, else through Spark;
+                "arrow" and "spark" force one. Arrow runs in Spark's tasks. The result says which was used, and why.
+                "arrow" raises UnsupportedError where Arrow would write other files than Spark.
 
-        max_batch: for large tables, the most bytes of files to rewrite in one commit, such as "200GB", so that the same
-        call after an interruption does the rest; a batch is whole partitions, or files that lie near each other; jobs:
-        how many batches to rewrite at the same time.
+        Raises:
+            UnsupportedError: zskip must not rewrite this table.
+            CorruptFileError: A file of the table cannot be read.
+            ConflictError: Another writer changed the files at the same time.
 
-        writer: "auto" has Spark's tasks read and write files through Arrow if the new files are as Spark would write
-        them, else Spark itself writes; the result says which, and why. "arrow" raises UnsupportedError instead of
-        going Spark's way, and "spark" never uses Arrow.
-
-        Raises InputError for invalid arguments, UnsupportedError and CorruptFileError for tables that must not be
-        rewritten, StorageError if the file system refuses, and ConflictError if another writer has changed the files
-        meanwhile. In each case the table is as it was, except for committed batches.
+        After an error the table is as it was, except for batches that were committed before.
         """
         from zskip.table.catalog_updates import notifying_catalog, registering_new_table
         from zskip.table.optimize_request import check_request
@@ -159,23 +173,29 @@ class Table:
         branch: str | None = None,
         exclusive: bool = False,
     ) -> WriteResult:
-        """Append the rows of a DataFrame, placed by the table's own layout, and index the new files.
+        """Append the rows of a DataFrame in the table's own layout, and index the new files.
 
-        df: has the table's columns in any order, with the same types; columns that may be null may be missing. Its plan
-        runs once, and once more if the table has Hive partitions: persist it then if it is slow or gives other rows
-        each time. batch: the name of a writer and the number of its batch,
-        such as ("orders", 7) in `foreachBatch`: a batch that the table or the branch holds already, or one before it,
-        is left out; branch: the branch of an Iceberg table that takes the rows; by default the one that queries read.
-        Its files are indexed once they are in that one. exclusive: as in `optimize`.
+        The new rows are split at the table's own bounds and cuts, or into the leaves of its tree, so that each new file
+        is narrow in the clustering columns. A table that was never clustered takes the rows in input order, and the
+        result's `curve` says so. The commit is an append, and readers of changes see it as one.
 
-        The new rows lie between the table's own bounds and cuts, or in the leaves of its tree, in as many files as they
-        are worth, each narrow in the clustering columns. A table that was never clustered takes them in input order,
-        and the result's `curve` says so. The commit is an append: readers of changes see it as one.
+        Args:
+            df: The new rows. Columns may come in any order, and nullable ones may be missing. The plan runs once; if
+                the table has Hive partitions it runs twice, so persist a DataFrame that is slow or gives other rows
+                each time.
+            batch: Name of a writer and number of its batch, such as ("orders", 7) in `foreachBatch`. A batch that the
+                table or branch already holds, or an earlier one, is left out.
+            branch: Branch of an Iceberg table that takes the rows; by default the one that queries read. Its files are
+                indexed once they reach that one.
+            exclusive: As in `optimize`.
 
-        Raises ColumnError for columns that are missing, extra or of another type, InputError for what is no DataFrame,
-        for a stream, for a branch that is not there, and for nulls in columns that must have none, UnsupportedError for
-        branches of other formats and for tables that only their own
-        engine can append to, and ConflictError if the columns changed meanwhile. In each case the table is as it was.
+        Raises:
+            ColumnError: Columns are missing, extra or of another type.
+            InputError: `df` is no DataFrame or a stream, the branch does not exist, or a required column has nulls.
+            UnsupportedError: The format has no branches, or only the table's own engine can append to it.
+            ConflictError: The columns changed at the same time.
+
+        After an error the table is as it was.
         """
         from zskip.table.catalog_updates import notifying_catalog
         from zskip.table.write.append import append, read_batch
@@ -193,14 +213,18 @@ class Table:
         where: str | None = None,
         exclusive: bool = False,
     ) -> CompactResult:
-        """Merge small files of each partition into larger ones, without changing rows or their order.
+        """Merge the small files of each partition into larger ones, without changing rows or their order.
 
-        target_file_size: the most that the files merged into one may take together (bytes, or text such as "128MB");
-        min_file_size: leave files of this size or more alone, by default half of the target; where: merge only in the
-        Hive partitions that match; exclusive: as in `optimize`. Files that were written one after another are merged.
-        A large table takes several commits, each complete by itself.
+        Files that were written one after another are merged. A large table takes several commits, each complete by
+        itself.
 
-        Raises InputError for invalid arguments, and otherwise what `optimize` raises; commits stay.
+        Args:
+            target_file_size: Most bytes that the files merged into one may take together.
+            min_file_size: Leave files of this size or more alone; by default half of the target.
+            where: Merge only in the Hive partitions that match.
+            exclusive: As in `optimize`.
+
+        It raises what `optimize` raises. Earlier commits stay.
         """
         from zskip.table.catalog_updates import notifying_catalog
         from zskip.table.rewrite.compact import check_sizes, compact
@@ -220,24 +244,24 @@ class Table:
         total_budget: int | str | None = None,
         granularity: str | None = None,
     ) -> IndexInfo:
-        """Bring the index up to date: read the footers of files without a valid entry.
+        """Bring the index up to date: read the footers of files without a valid entry, and build sketches.
 
-        collect: "footers" reads footers only, "auto" also has Spark count what they lack, "scan" counts all columns of
-        all files again; footers lack NaN, and bounds of 96-bit timestamps and of types that the file's writer is known
-        to get wrong. "auto" reads those columns of those files once, and without a Spark session is "footers".
+        Footers lack NaN, the bounds of 96-bit timestamps, and the bounds of types that a file's writer is known to get
+        wrong. Sketches are built by Spark, in one pass over their columns.
 
-        sketches: sketches of columns or expressions to keep from now on for all files, including new ones, such as
-        "bloom(0.01):l_comment"; drop: sketches to remove; budget: the most that a sketch built now may take for one
-        file; total_budget: the most that all sketches may take for all files together, beyond which the largest of
-        those built now are left out; both in bytes, or text such as "64MB". The index has the reason why a sketch was
-        left out; queries read its file, and it is not built again. Building sketches needs Spark and one pass over
-        their columns.
-
-        granularity: "file" from now on keeps the statistics of files only, "row_group" those of row groups too, so that
-        `files` knows which of them to read; None changes nothing, and for a new index means "file".
-
-        Raises InputError for an unknown collector or granularity, for "scan" or sketches without Spark, and for
-        sketches or sizes that cannot be read; ColumnError for unknown columns.
+        Args:
+            collect: "footers" reads footers only, "auto" also has Spark compute what they lack, "scan" has Spark read
+                all columns of all files again. "auto" reads each such column once; without a Spark session it is the
+                same as "footers".
+            sketches: Sketches of columns or expressions to keep for all files from now on, such as
+                "bloom(0.01):l_comment".
+            drop: Sketches to remove.
+            budget: Most bytes that a sketch built now may take for one file, such as "64kB". A sketch that takes more
+                is left out; queries then read its file.
+            total_budget: Most bytes that all sketches may take for all files together. Beyond that, the largest of
+                those built now are left out.
+            granularity: "file" keeps statistics of files only, "row_group" also those of their row groups; unchanged by
+                default. With "row_group", `files` says which row groups to read. A new index starts with "file".
         """
         from zskip.table.refresh_index import refresh_index
 
@@ -254,12 +278,18 @@ class Table:
         return refreshed.bind().info()
 
     def df(self, where: str | None = None) -> DataFrame:
-        """Open the table as a DataFrame under which Spark reads only the files that a query needs.
+        """Open the table as a DataFrame for which Spark reads only the files that a query needs.
 
-        where: only rows for which this SQL is true, as `df().where(...)`. With Spark Connect it decides which files
-        are read; later filters skip none. The DataFrame shows the table as it is now; open it again after the table
-        has changed. Raises InputError without a Spark session, and in one of Spark Connect
-        UnsupportedError for other formats than plain Parquet, and what `files` raises.
+        The DataFrame shows the table as it is now. Open it again after the table has changed.
+
+        Args:
+            where: Keep only rows for which this SQL is true, like `df().where(...)`. Under Spark Connect it alone
+                decides which files are read; later filters skip none.
+
+        Raises:
+            UnsupportedError: Spark Connect, and the table is not plain Parquet.
+
+        It also raises what `files` raises.
         """
         if self._handle.connected is not None:
             from zskip.table.read.spark_connect import open_kept
@@ -272,13 +302,17 @@ class Table:
         return frame if where is None else frame.where(where)
 
     def files(self, where: str | pc.Expression | None = None, *, deletes: bool = False) -> list[KeptFile]:
-        """Absolute paths of the files that might hold a row for which `where` is true; no Spark needed.
+        """List the absolute paths of the files that might hold a row for which `where` is true; no Spark needed.
 
-        where: a predicate in SQL; or an expression of pyarrow.compute, which means what it means to pyarrow. Each path
-        is a `str` with an attribute `row_groups`: which row groups of the file to read, or None if the index does not
-        know. deletes: also give files some of whose rows are deleted, each with what deletes them in its attribute
-        `deletes`. Raises InputError for anything else, PredicateError for SQL that does not parse, ColumnError for
-        unknown columns, and UnsupportedError where rows of some file are deleted and `deletes` is false.
+        Each path is a `str` with an attribute `row_groups`: the row groups of the file to read, or None if the index
+        does not know.
+
+        Args:
+            where: Predicate in SQL. Also an expression of pyarrow.compute, which means what it means to pyarrow.
+            deletes: List files with deleted rows, too, each with an attribute `deletes` that says what deletes them.
+
+        Raises:
+            UnsupportedError: A file has deleted rows, and `deletes` is false.
         """
         return list(self._plan(where, deletes=deletes).files)
 
@@ -300,7 +334,8 @@ class Table:
     def prune(self, where: str | pc.Expression | None = None) -> ScanReport:
         """Report what a scan with this predicate would read, and what each part of the predicate skips.
 
-        where: as in `files`.
+        Args:
+            where: As in `files`.
         """
         from zskip.table.read.query import plan_snapshot
         from zskip.table.snapshot import read_snapshot
@@ -311,9 +346,15 @@ class Table:
     def explain(self, where: str | pc.Expression | None = None, *, analyze: bool = False) -> Explanation:
         """Explain step by step which files a predicate keeps, what each part skips, and why a part skips nothing.
 
-        where: as in `files`; analyze: also run the query with Spark and report its regret: kept files that held no
-        matching row. That needs an expression that zskip understands completely; raises InputError otherwise, and for
-        the rest the errors of `files`.
+        Args:
+            where: As in `files`.
+            analyze: Also run the query with Spark, and count the files that it read without finding a matching row.
+                zskip must understand the whole predicate for that.
+
+        Raises:
+            InputError: zskip does not understand all of the predicate that it is to analyze.
+
+        It also raises what `files` raises.
         """
         from zskip.table.read.explain import explain
 
@@ -322,19 +363,25 @@ class Table:
     def record(self, on: bool = True) -> None:
         """Record the predicate of each scan through zskip from now on, in any process, or stop recording.
 
-        zskip records predicates with their literals, and the rows and files read: a sample of at most 10,000 scans and
-        1 MB, in which scans lose half their weight in 30 days. Open DataFrames do not follow the switch. Raises
-        InputError for anything but True and False, StorageError where the table is read-only.
+        zskip records predicates with their literals, and the rows and files that were read: a sample of at most 10,000
+        scans and 1 MB, in which a scan loses half of its weight in 30 days. DataFrames that are already open do not
+        follow the switch.
+
+        Args:
+            on: Whether to record.
         """
         from zskip.table.workload.recording import record
 
         record(self._handle, on)
 
     def workload(self, *, clear: bool = False) -> Workload:
-        """Read the recorded workload: its predicates with weights, the number of scans since when, and their shapes.
+        """Read the recorded workload: predicates with weights, the number of scans and since when, and their shapes.
 
-        clear: empty it as well. Raises IndexFormatError where another version of zskip wrote it, StorageError where it
-        cannot be read or emptied.
+        Args:
+            clear: Empty it as well.
+
+        Raises:
+            IndexFormatError: Another version of zskip wrote it.
         """
         from zskip.table.workload.recording import read_workload
 
@@ -343,9 +390,14 @@ class Table:
     def import_workload(self, event_logs: str) -> Workload:
         """Add the scans of this table in Spark's event logs to the recorded workload, and return it.
 
-        event_logs: a log of Spark or a directory of logs: plain, zstd, or rolling; their queries need not have used
-        zskip. A log read twice counts once in the sample. Unreadable filters are among the problems. Raises InputError
-        where there are no logs, or no scan of this table in them, StorageError where the workload cannot be written.
+        The queries need not have used zskip. A log that is read twice counts once. Filters that zskip cannot read are
+        among the workload's problems.
+
+        Args:
+            event_logs: Event log of Spark, or a directory of logs: plain, zstd, or rolling.
+
+        Raises:
+            InputError: There is no log, or none has a scan of this table.
         """
         from zskip.table.workload.event_logs import import_event_logs
 
@@ -361,17 +413,22 @@ class Table:
         unseen: float = 0.2,
         seed: int = 0,
     ) -> Advice:
-        """Advise by which columns and curve to cluster, what that would save, and which queries would get slower.
+        """Recommend columns and a curve to cluster by, and say what that would save and which queries would get slower.
 
-        workload: a file of queries, one a line or as JSON, by default those recorded, or made-up ranges where there are
-        none; or a list of predicates or whole queries, each as SQL text or (text, weight). columns: columns to choose
-        from, by default those that queries filter by; files: how many files to plan for; target_file_size, unseen: as
-        in `optimize`; seed: the same seed gives the same advice. Nothing is written; one Spark job reads a sample.
-        Shares are shares of rows, 0 to 1, with 90 % intervals; for a table of more than some thousand files they are
-        too high rather than too low.
+        It writes nothing; one Spark job reads a sample. Shares are shares of rows, 0 to 1, with 90 % intervals. For a
+        table of more than some thousand files they are rather too high than too low.
 
-        Raises InputError without Spark, where no query of a workload is usable, or where no column has an order, and
-        ColumnError for unknown columns.
+        Args:
+            workload: File of queries, one a line or as JSON; defaults to the recorded ones, or to made-up ranges if
+                there are none. Also a list of predicates or whole queries, each as SQL text or as (text, weight).
+            columns: Columns to choose from; by default those that queries filter on.
+            files: Number of files to plan for.
+            target_file_size: As in `optimize`.
+            unseen: As in `optimize`.
+            seed: The same seed gives the same advice.
+
+        Raises:
+            InputError: The workload has no usable query, or the table no column with an order.
         """
         from zskip.table.advice.advise import advise
         from zskip.table.optimize_request import check_request
@@ -397,10 +454,17 @@ class Table:
         workload: Given = None,
         unseen: float = 0.2,
     ) -> Candidate:
-        """Predict what the workload would read if the table were clustered so; nothing is written.
+        """Predict what the workload would read if the table were clustered in this way, and write nothing.
 
-        by: columns to cluster by; curve: "zorder", "hilbert", "linear", "fitted", or "auto" for the best; files,
-        target_file_size, workload, unseen: as in `advise`, and so are the errors.
+        It raises what `advise` raises.
+
+        Args:
+            by: Columns to cluster by.
+            curve: "zorder", "hilbert", "linear", "fitted", or "auto" for the best of them.
+            files: As in `advise`.
+            target_file_size: As in `advise`.
+            workload: As in `advise`.
+            unseen: As in `advise`.
         """
         from zskip.table.advice.advise import what_if
         from zskip.table.optimize_request import check_request
@@ -418,10 +482,15 @@ class Table:
     def verify(self, where: str | None = None, *, queries: int = 20, seed: int = 0) -> Verification:
         """Prove that no row is lost: compare every statistic in the index with its file, and run queries both ways.
 
-        where: the query to run with and without the index, by default random ones; queries: how many random queries,
-        drawn from the values of the table; seed: the same seed draws the same queries. It reads all files whole, twice.
-        Raises InputError without Spark and for invalid arguments, PredicateError for SQL that does not parse,
-        ColumnError for unknown columns, and ConflictError where another writer changed the table meanwhile.
+        It reads all files whole, twice.
+
+        Args:
+            where: Query to run with and without the index; by default random ones.
+            queries: Number of random queries, drawn from the values of the table.
+            seed: The same seed draws the same queries.
+
+        Raises:
+            ConflictError: Another writer changed the table at the same time.
         """
         from zskip.table.read.verify import verify
 
@@ -430,8 +499,8 @@ class Table:
     def info(self, by: Sequence[str] | str | None = None) -> TableInfo:
         """Describe files, rows, columns, partitions, index and layout of the table, and how well it is clustered.
 
-        by: columns whose clustering is shown, by default those the table was last clustered by. Raises ColumnError for
-        unknown columns.
+        Args:
+            by: Columns whose clustering to show; by default those the table was last clustered by.
         """
         from zskip.table.read.info import describe
 
@@ -444,27 +513,33 @@ class Table:
         workload: Given = None,
         by: Sequence[str] | str | None = None,
     ) -> Path:
-        """Write a report of the table as one HTML file that opens offline, from metadata alone; no Spark needed.
+        """Write a report of the table as one HTML file that opens offline, and return its path; no Spark needed.
 
-        path: where to write it, by default the table's name and "-report.html" in the working directory; a file that is
-        there is replaced. workload: a file of queries of which it says what each reads and why not less, one a line or
-        as JSON, by default those recorded; or a list of them, as in `advise`. With Spark it also holds advice by them,
-        for which a sample of the rows is read. by: columns to draw files along, by default those of the layout and of
-        the queries. Returns the path.
+        Only metadata is read. With Spark, the report also holds advice, for which zskip reads a sample of the rows.
 
-        Raises MissingDependencyError without the extra `report`, InputError for a path that cannot be right or what is
-        no workload, ColumnError for unknown columns, and StorageError where the file system refuses.
+        Args:
+            path: Where to write it, by default the table's name and "-report.html" in the working directory. An
+                existing file is replaced.
+            workload: File of queries to explain, one a line or as JSON; defaults to the recorded ones. The report says
+                what each reads, and why not less. Also a list, as in `advise`.
+            by: Columns to draw files along; by default those of the layout and of the queries.
+
+        Raises:
+            MissingDependencyError: The extra `report` is not installed.
         """
         from zskip.table.show.report import report
 
         return report(self._handle, path, workload, by)
 
     def plot(self, by: Sequence[str] | str | None = None) -> Figure:
-        """Draw the table's files over two columns, each file a rectangle of the values it holds, or over one its depth.
+        """Draw the table's files with Plotly: over two columns as rectangles of their values, over one by its depth.
 
-        by: one or two columns, by default the first of the layout. Returns a figure of Plotly, which notebooks show.
-        Raises MissingDependencyError without the extra `report`, ColumnError for unknown columns, and InputError for
-        more than two, or where no bounds are known.
+        Args:
+            by: One or two columns; by default the first ones of the layout.
+
+        Raises:
+            MissingDependencyError: The extra `report` is not installed.
+            InputError: `by` names more than two columns, or no bounds are known.
         """
         from zskip.table.show.report import plot
 
@@ -483,21 +558,30 @@ class Table:
         dry_run: bool = False,
         exclusive: bool = False,
     ) -> Maintenance:
-        """Keep the table clustered: rewrite only the files whose rewrite is worth its bytes.
+        """Keep the table clustered: rewrite only the files that are worth the bytes.
 
-        It puts files that came after the clustering in order, alone or together with others that overlap them, and
-        merges small files; each batch is one commit. budget: the most bytes of files to rewrite, such as "10GB",
-        which the last batch may exceed by one file; seconds: start no batch after so many seconds; target_file_size:
-        how large files should be, by default as the last time; by: columns to cluster by, needed once, on a table that
-        was never clustered; workload: a file of queries by which batches are chosen, one a line or as JSON, by default
-        those recorded, or made-up ones; or a list of them, as in `advise`; unseen: as in `optimize`; refit: where the
-        workload has moved so far that a new tree of cuts would read 20 % less, fit one and rewrite by it the files that
-        are read most, within the budget; without refit the result only says so; dry_run: predict, and change nothing;
-        exclusive: as in `optimize`.
+        zskip puts files that arrived after the clustering in order, alone or together with files that overlap them, and
+        merges small files. Each batch is one commit.
 
-        Raises InputError for arguments that cannot be right and for a table without a layout where `by` is missing,
-        ColumnError where a column of the layout is gone, and else what `optimize` raises: what was committed before
-        stays.
+        Args:
+            budget: Most bytes of files to rewrite, such as "10GB"; the last batch may exceed it by one file.
+            seconds: Start no batch after this many seconds.
+            target_file_size: Size of the new files; by default that of the last run.
+            by: Columns to cluster by, needed once, for a table that was never clustered. Other columns start a new
+                layout.
+            workload: File of queries to choose files by, one a line or as JSON; defaults to the recorded ones, or to
+                made-up ones. Also a list, as in `advise`.
+            unseen: As in `optimize`.
+            refit: Fit a new tree of cuts if it would read 20 % less, and rewrite the most read files by it, within the
+                budget. Without `refit`, the result only says so.
+            dry_run: Predict what a run would do, and change nothing.
+            exclusive: As in `optimize`.
+
+        Raises:
+            InputError: The table has no layout, and `by` is missing.
+            ColumnError: A column of the layout is gone.
+
+        It also raises what `optimize` raises. Earlier commits stay.
         """
         from zskip.table.catalog_updates import notifying_catalog
         from zskip.table.optimize_request import check_arguments
@@ -524,8 +608,8 @@ class Table:
     def history(self) -> tuple[Operation, ...]:
         """List what zskip did to the table, the latest first: when, what, and how much it wrote; no Spark needed.
 
-        If scans are recorded, it includes what they read afterwards. The table's home keeps the last 1,000 records, and
-        older ones as long as files that they wrote are live.
+        If scans are recorded, each operation also has what they read afterwards. The table keeps the last 1,000
+        records, and older ones as long as files that they wrote are live.
         """
         from zskip.table.show.history import history
 
@@ -534,18 +618,24 @@ class Table:
     def clean(self, *, delete: bool = False) -> Cleaning:
         """List what interrupted operations left: staged and replaced files, unfinished tables; no Spark needed.
 
-        delete: remove what is listed. Live files are never listed, nor those of earlier versions, nor what belongs to a
-        process that is alive. Raises StorageError if the file system refuses, and TableNotFoundError if nothing is
-        there.
+        It never lists live files, files of earlier versions, or files of a running process.
+
+        Args:
+            delete: Remove what is listed.
+
+        Raises:
+            TableNotFoundError: There is nothing at the path.
         """
         from zskip.table.rewrite.clean import clean
 
         return clean(self._handle, delete=delete)
 
     def describe_index(self) -> tuple[IndexedPart, ...]:
-        """Describe what the index keeps of each column and expression, for how many files, and why not for others.
+        """Describe what the index keeps of each column and expression, for how many files, and why not for the others.
 
-        Raises InputError if there is no index, and IndexFormatError for one that cannot be read.
+        Raises:
+            InputError: There is no index.
+            IndexFormatError: The index cannot be read.
         """
         from zskip.table.read.info import describe_index
 
