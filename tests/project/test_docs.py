@@ -53,7 +53,16 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "page",
     tiers.first(
-        ["README", "docs/guide", "docs/maintenance", "docs/lake", "docs/predicates", "docs/report", "docs/sql"]
+        [
+            "README",
+            "docs/guide",
+            "docs/writing",
+            "docs/maintenance",
+            "docs/lake",
+            "docs/predicates",
+            "docs/report",
+            "docs/sql",
+        ]
     ),
 )
 def test_python_blocks_run(spark: object, events: Path, page: str) -> None:

@@ -23,7 +23,7 @@ def lake(spark: SparkSession | None, *tables: str, exclude: Sequence[str] | str 
         spark: The session; None for paths on a disk, in stores and on HDFS, if you only need `survey`, `record`,
             `report` and dry runs of `maintain`.
         *tables: Directories (every table in or below one: Parquet, Delta, Iceberg, Hudi), globs of directories such as
-        "s3a://bucket/lake/*/raw", and names in the session's catalogs: "sales.*", "catalog.db.*", "db.table".
+            "s3a://bucket/lake/*/raw", and names in the session's catalogs: "sales.*", "catalog.db.*", "db.table".
         exclude: Patterns of names and paths to leave out.
 
     Raises:
