@@ -30,7 +30,7 @@ def read_size(name: str, value: int | str) -> int:
     try:
         return parse_size(value)
     except InputError as error:
-        raise InputError(f'{name}={value!r} is no size; write bytes, or text with a unit such as "64MB"') from error
+        raise InputError(f'{name}={value!r} is not a size; write bytes, or text with a unit such as "64MB"') from error
 
 
 def show_size(size: float) -> str:

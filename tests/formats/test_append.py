@@ -218,5 +218,5 @@ def test_a_name_that_is_taken(tmp_path: Path) -> None:
 
     make(maker_of("parquet"), tmp_path / "t")
     append(opened(tmp_path / "t"), tmp_path / "t")
-    with pytest.raises(ConflictError, match="exists already"):
+    with pytest.raises(ConflictError, match="already exists"):
         append(opened(tmp_path / "t"), tmp_path / "t")

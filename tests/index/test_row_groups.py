@@ -334,7 +334,7 @@ def test_an_empty_table_remembers_its_granularity(tmp_path: Path, storage: Any, 
 
 @pytest.mark.parametrize("granularity", ["row-group", "", 1])
 def test_another_granularity_is_refused_before_anything_is_written(events: Path, granularity: Any) -> None:
-    with pytest.raises(InputError, match=f'granularity="{granularity}" is none of file, row_group'):
+    with pytest.raises(InputError, match=f'granularity="{granularity}" is not one of file, row_group'):
         opened(events).index(granularity=granularity)
     assert not (events / INDEX_DIR).exists()
 

@@ -187,7 +187,7 @@ def test_states_that_are_there_count_in_a_total_budget_and_stay(storage, snap, t
 @pytest.mark.parametrize("name", ["budget", "total_budget"])
 def test_sizes_that_are_none_are_refused_before_anything_is_written(tmp_path, name, size):
     write(tmp_path, "0.parquet", 1)
-    with pytest.raises(InputError, match=f"^{name}=.* is no size; write bytes"):
+    with pytest.raises(InputError, match=f"^{name}=.* is not a size; write bytes"):
         zskip.open(str(tmp_path)).index(**{name: size})
     assert not (tmp_path / "_zskip").exists()
 

@@ -140,7 +140,7 @@ def test_record_tells_what_fails(root: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert zskip.open(str(root / "a")).workload().recording
     with pytest.raises(StorageError, match="no table can be recorded"):
         zskip.lake(None, str(root / "b")).record(True)
-    with pytest.raises(InputError, match="say True or False"):
+    with pytest.raises(InputError, match="give True or False"):
         lake.record(1)  # type: ignore[arg-type]
 
 

@@ -86,9 +86,9 @@ def test_every_format_is_found(unpack: Callable[[str], Path]) -> None:
     ("patterns", "exclude", "error", "text"),
     [
         ((), (), InputError, "names no table"),
-        (("",), (), InputError, "'' is no pattern"),
-        ((3,), (), InputError, "3 is no pattern"),
-        (("plain",), (None,), InputError, "None is no pattern"),
+        (("",), (), InputError, "'' is not a pattern"),
+        ((3,), (), InputError, "3 is not a pattern"),
+        (("plain",), (None,), InputError, "None is not a pattern"),
         (("/nowhere/at all",), (), TableNotFoundError, '"/nowhere/at all" does not exist'),
         (("{root}/plane",), (), TableNotFoundError, 'did you mean "{root}/plain"'),
         (("{root}/salez*",), (), TableNotFoundError, 'did you mean "sales"'),
@@ -175,8 +175,8 @@ def test_names_of_catalogs(names: SparkSession, tmp_path: Path) -> None:
     [
         ("lake_a.evnts", TableNotFoundError, 'did you mean "events"'),
         ("lake_c.*", TableNotFoundError, 'did you mean "lake_b" or "lake_a"'),
-        ("a.b.c.d", InputError, "is no pattern of tables"),
-        ("*.lake_a.events", InputError, "is no pattern of tables"),
+        ("a.b.c.d", InputError, "is not a pattern of tables"),
+        ("*.lake_a.events", InputError, "is not a pattern of tables"),
         ("nowhere.db.*", StorageError, "cannot list the tables"),
     ],
 )

@@ -202,8 +202,8 @@ def test_seconds_end_a_call(spark: SparkSession, root: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"budget": "much"}, "budget='much' is no size"),
-        ({"budget": 0}, "budget=0 is no size"),
+        ({"budget": "much"}, "budget='much' is not a size"),
+        ({"budget": 0}, "budget=0 is not a size"),
         ({"seconds": 0}, "seconds=0"),
         ({"jobs": 0}, "jobs=0"),
         ({"jobs": True}, "jobs=True"),

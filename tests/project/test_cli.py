@@ -186,8 +186,8 @@ BAD: list[tuple[list[str], str]] = [
     (["optimize", "EVENTS", "--by", "id,,user"], '--by "id,,user" has an empty name'),
     (["optimize", "EVENTS", "--by", "id", "--curve", "peano"], "peano"),
     (["optimize", "EVENTS"], "--by"),
-    (["index", "EVENTS", "--budget", "64 pages"], "budget='64 pages' is no size; write bytes"),
-    (["index", "EVENTS", "--total-budget", "0"], "total_budget='0' is no size; write bytes"),
+    (["index", "EVENTS", "--budget", "64 pages"], "budget='64 pages' is not a size; write bytes"),
+    (["index", "EVENTS", "--total-budget", "0"], "total_budget='0' is not a size; write bytes"),
     (["query", "SELECT 1", "--table", "events"], "NAME=PATH"),
     (["query", "SELECT 1", "--table", "e=EVENTS", "--limit", "0"], "limit"),
     (["demo", "--scale", "0"], "--scale 0"),
@@ -319,7 +319,7 @@ def test_write_reads_csv_json_lines_and_parquet(
     code, out, _ = call("write", str(tmp_path / "more"), target, *options, "--mode", "append", capsys=capsys)
     assert (code, json.loads(out)["rows"]) == (0, 10)
     code, _, err = call("write", events, target, "--by", "id,day", capsys=capsys)
-    assert (code, "exists already" in err) == (2, True)
+    assert (code, "already exists" in err) == (2, True)
     code, out, _ = call("write", events, str(tmp_path / "d"), "--by", "id,day", "--format", "delta", capsys=capsys)
     assert (code, "id, day (zorder)" in out) == (0, True)
     code, _, err = call("write", str(tmp_path / "none.csv"), target, "--by", "id,day", capsys=capsys)

@@ -86,7 +86,7 @@ for where in (None, "id = 1"):
     try:
         halfway.df(where)
     except ConflictError as error:
-        assert "do not lie in their partitions" in str(error)
+        assert "are not in their partitions" in str(error)
     else:
         raise AssertionError("read without its partition")
 assert halfway.df("p = 1").count() == 2

@@ -39,7 +39,7 @@ def test_a_table_by_its_name(spark: SparkSession, database: str) -> None:
     assert table.history()[0].operation == "append"
     assert spark.sql("SELECT name FROM t WHERE id = 9000").collect()[0].name == "y"
     assert zskip.sql(spark, "SELECT count(*) AS n FROM t WHERE v = 7 AND id >= 5000").collect()[0].n == 50
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         zskip.sql(spark, f"CREATE TABLE t CLUSTER BY (id, v) AS {ROWS}")
     with pytest.raises(Exception, match="INSERT_COLUMN_ARITY_MISMATCH"):
         zskip.sql(spark, "INSERT INTO t SELECT 1")

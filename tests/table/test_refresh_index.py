@@ -179,7 +179,7 @@ def test_what_cannot_be_counted_costs_a_warning(spark: SparkSession, tmp_path: P
 
 def test_bad_input(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tables.make_events(tmp_path / "t"))
-    with pytest.raises(InputError, match='collect="rows" is none of auto, footers, scan'):
+    with pytest.raises(InputError, match='collect="rows" is not one of auto, footers, scan'):
         zskip.table(spark, path).index(collect="rows")
     with pytest.raises(InputError, match="needs Spark"):
         zskip.open(path).index(collect="scan")

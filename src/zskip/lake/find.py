@@ -203,11 +203,11 @@ def _find_named(spark: SparkSession | None, pattern: str) -> list[FoundTable]:
     parts = [match[1].replace("``", "`") if match[1] else match[2] for match in _PART.finditer(pattern)]
     if spark is None:
         raise InputError(
-            f'"{pattern}" is no directory here, and names of tables need a session: zskip.lake(spark, "{pattern}")'
+            f'"{pattern}" is not a directory here, and names of tables need a session: zskip.lake(spark, "{pattern}")'
         )
     if not 1 <= len(parts) <= 3 or not pattern.strip() or (len(parts) == 3 and _WILDCARD.search(parts[0])):
         raise InputError(
-            f'"{pattern}" is no pattern of tables; write "db.*", "catalog.db.*" or a name, or a directory with a slash'
+            f'"{pattern}" is not a pattern of tables; write "db.*", "catalog.db.*", a name, or a path with a slash'
         )
     matches = list(_match_names(spark, parts, pattern))
     return [_open_named(spark, name) for name in matches]

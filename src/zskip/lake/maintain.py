@@ -57,13 +57,13 @@ def check_request(
 ) -> LakeRequest:
     """Check the arguments before anything is read or written; raises InputError."""
     if not isinstance(dry_run, bool):
-        raise InputError(f"dry_run={dry_run!r}: say True or False")
+        raise InputError(f"dry_run={dry_run!r}: give True or False")
     if isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= 100:
-        raise InputError(f"jobs={jobs!r} is no number of tables at the same time; give 1 to 100")
+        raise InputError(f"jobs={jobs!r} is not a number of tables; give 1 to 100")
     if not _is_number(min_gain) or min_gain < 0:
-        raise InputError(f"min_gain={min_gain!r} is no ratio of bytes; give a number of at least 0, such as 1.0")
+        raise InputError(f"min_gain={min_gain!r} is not a ratio of bytes; give a number of at least 0, such as 1.0")
     if seconds is not None and not (_is_number(seconds) and seconds > 0):
-        raise InputError(f"seconds={seconds!r} is no time to work; give a number above 0, or leave it out")
+        raise InputError(f"seconds={seconds!r} is not a number of seconds; give a number above 0, or leave it out")
     budget = None if budget is None else read_size("budget", budget)
     return LakeRequest(budget=budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=float(min_gain))
 

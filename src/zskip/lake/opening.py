@@ -38,7 +38,7 @@ def lake(spark: SparkSession | None, *tables: str, exclude: Sequence[str] | str 
     patterns = [exclude] if isinstance(exclude, str) else list(exclude)
     wrong = [text for text in (*tables, *patterns) if not isinstance(text, str) or not text.strip()]
     if wrong or not tables:
-        what = f"{wrong[0]!r} is no pattern" if wrong else "it names no table"
+        what = f"{wrong[0]!r} is not a pattern" if wrong else "it names no table"
         raise InputError(f'{what}; give directories such as "/lake", or names such as "sales.*"')
     if spark is not None:
         from zskip.spark.jvm.compat import check_session

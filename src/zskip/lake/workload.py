@@ -25,7 +25,7 @@ Reader = Callable[[LoggedScan, str, list[Problem]], Entry]
 def record(tables: Sequence[FoundTable], on: bool) -> None:
     """Switch recording on or off for all tables; see `Lake.record`."""
     if not isinstance(on, bool):
-        raise InputError(f"record({on!r}): say True or False")
+        raise InputError(f"record({on!r}): give True or False")
     failures: dict[str, str] = {}
     for table in tables:
         try:

@@ -119,7 +119,7 @@ def check_curve(columns: Sequence[str], curve: str, build: str) -> None:
             f'one column use curve="{default_curve(1)}"'
         )
     if CURVES[curve].needs_workload and not BUILDS[build].has_bounds:
-        raise InputError(f'curve="{curve}" goes with build="sample" only; leave build out, or name a curve')
+        raise InputError(f'curve="{curve}" works only with build="sample"; leave build out, or name a curve')
 
 
 def _quote(names: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ def verdict(facts: Facts) -> str:
         return "The table has no files yet: there is nothing to skip."
     if info.index is None and not facts.spreads:
         return (
-            f"There is no index, so that every query reads all {info.files:,} files. Make one with table.index() or "
+            f"There is no index, so every query reads all {info.files:,} files. Make one with table.index() or "
             "`zskip index PATH`, then report again."
         )
     return f"{_reads(facts)} {_advice(facts)}".strip()

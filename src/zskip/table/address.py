@@ -117,7 +117,7 @@ def _open_in_session(
         if is_missing(error):
             return None
         reason = str(error).strip().splitlines()[0]
-        raise UnsupportedError(f'"{name}" cannot be a table of zskip: {reason}') from error
+        raise UnsupportedError(f'"{name}" cannot be opened: {reason}') from error
     actual = table.format_name or DEFAULT_FORMAT
     if format_name not in (None, actual):
         raise InputError(f'"{name}" is a table of the format {actual}, not {format_name}')

@@ -87,7 +87,7 @@ class Handle:
     def exclusively(self, exclusive: bool) -> Handle:
         """The table with the user's promise, if `exclusive`, that nobody else rewrites it; raises InputError."""
         if not isinstance(exclusive, bool):
-            raise InputError(f"exclusive={exclusive!r}: say True or False")
+            raise InputError(f"exclusive={exclusive!r}: give True or False")
         return replace(self, exclusive=True) if exclusive else self
 
     def on_branch(self, branch: str | None) -> Handle:
@@ -95,7 +95,7 @@ class Handle:
         if branch is None:
             return self
         if not isinstance(branch, str) or not branch:
-            raise InputError(f"branch={branch!r} is no name of a branch")
+            raise InputError(f"branch={branch!r} is not the name of a branch")
         if self.catalog is None:
             raise UnsupportedError(
                 f'branch="{branch}": only Iceberg tables in a catalog, opened by their names there, have branches, and '

@@ -62,10 +62,10 @@ def read_share(name: str, value: Any) -> float:
     >>> read_share("unseen", 2)
     Traceback (most recent call last):
     ...
-    zskip.errors.InputError: unseen=2 is no share of queries; give a number from 0 to 1, such as 0.2
+    zskip.errors.InputError: unseen=2 is not a share of queries; give a number from 0 to 1, such as 0.2
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InputError(f"{name}={value!r} is no share of queries; give a number from 0 to 1, such as 0.2")
+        raise InputError(f"{name}={value!r} is not a share of queries; give a number from 0 to 1, such as 0.2")
     return float(value)
 
 
@@ -92,7 +92,7 @@ def _one_of(*choices: str) -> Callable[[str, str], str]:
     def read(name: str, value: str) -> str:
         if value not in choices:
             *others, last = (f'"{choice}"' for choice in choices)
-            raise InputError(f'no {name} "{value}"; choose {", ".join(others)} or {last}')
+            raise InputError(f'unknown {name} "{value}"; choose {", ".join(others)} or {last}')
         return value
 
     return read
@@ -153,11 +153,9 @@ def check_request(**arguments: Any) -> OptimizeRequest:
     if request.files is None and request.target_file_size is None:
         request = replace(request, target_file_size=DEFAULT_FILE_SIZE)
     if _is_fitted(request.curve) and request.build != "sample":
-        raise InputError(f'curve="{request.curve}" goes with build="sample" only; leave build out, or name a curve')
+        raise InputError(f'curve="{request.curve}" works only with build="sample"; leave build out, or name a curve')
     if request.max_batch is None and request.jobs > 1:
-        raise InputError(
-            f'jobs={request.jobs} batches at a time need a size of batches; give max_batch, such as "200GB"'
-        )
+        raise InputError(f'jobs={request.jobs} needs batches; give max_batch, such as "200GB"')
     batch, size = request.max_batch, request.target_file_size
     if batch is not None and size is not None and batch < size:
         raise InputError(
@@ -200,7 +198,7 @@ def clustering_fields(
 
 def _check_partitions(columns: Columns, snapshot: Snapshot, name: str, field: Field, timezone: str) -> None:
     if field.name in snapshot.partition_names:
-        raise ColumnError(f'"{name}" is a partition column: its files are apart already; leave it out of "by"')
+        raise ColumnError(f'"{name}" is a partition column; its values already lie in separate files. Leave it out')
     term = key_term(columns, field, timezone=timezone)
     for column in () if term is None else columns_under(term):
         # Files do not hold these.

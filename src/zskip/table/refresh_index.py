@@ -82,9 +82,9 @@ def refresh_index(
     See `Table.index`; new_only: count only in files that had no entry; reader: of the table, where it is open already.
     """
     if collect not in COLLECTORS:
-        raise InputError(f'collect="{collect}" is none of {", ".join(COLLECTORS)}')
+        raise InputError(f'collect="{collect}" is not one of {", ".join(COLLECTORS)}')
     if granularity is not None and granularity not in GRANULARITIES:
-        raise InputError(f'granularity="{granularity}" is none of {", ".join(GRANULARITIES)}')
+        raise InputError(f'granularity="{granularity}" is not one of {", ".join(GRANULARITIES)}')
     file_budget = None if budget is None else read_size("budget", budget)
     all_files_budget = None if total_budget is None else read_size("total_budget", total_budget)
     if collect == "scan":

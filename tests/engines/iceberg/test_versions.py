@@ -108,7 +108,7 @@ def test_a_branch_by_its_name(spark: SparkSession, deletes: bool) -> None:
     _check_reads(audit, spark, branch)
     with pytest.raises(InputError, match=r'branch="other".*"audit"'):
         audit.append(rows(spark, 2000, 30), branch="other")
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         zskip.write(rows(spark, 0, 5), branch, by=["id", "k"], format="iceberg")
     zskip.write(rows(spark, 0, 5), branch, by=["id", "k"], format="iceberg", mode="overwrite")
     _check_reads(audit, spark, branch)

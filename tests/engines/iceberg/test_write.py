@@ -58,7 +58,7 @@ def test_new_and_overwritten(engine_spark: SparkSession) -> None:
     assert result.rows == 2000
     assert 4 <= result.files <= 6
     assert same(engine_spark.table(name), rows(engine_spark))
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         zskip.write(rows(engine_spark), name, by=["id", "k"], format="iceberg")
     with pytest.raises(InputError, match='write format="iceberg"'):
         zskip.write(rows(engine_spark), name, by=["id", "k"])

@@ -651,7 +651,7 @@ def test_where_holds_for_whole_files_or_not_at_all(catalog: SqlCatalog, spark: A
     before, old = rows_of(table.scan().to_arrow()), {e.data_file.file_path for e in entries(table)}
     opened = zskip.table(spark, table)
     assert opened.info().partition_columns == ("b",)
-    with pytest.raises(ColumnError, match="files are apart already"):
+    with pytest.raises(ColumnError, match="already lie in separate files"):
         opened.optimize(["id", "b"])
     with pytest.raises(PredicateError, match="cannot be decided"):
         opened.optimize(["id", "i"], where="i = 5")

@@ -214,5 +214,5 @@ def test_columns_in_another_order_and_columns_that_are_missing(spark: SparkSessi
 
 def test_no_other_writers(spark: SparkSession, tmp_path: Path) -> None:
     path = tables.make_events(tmp_path / "t")
-    with pytest.raises(InputError, match='no writer "pandas"'):
+    with pytest.raises(InputError, match='unknown writer "pandas"'):
         zskip.table(spark, str(path)).optimize(BY, writer="pandas")

@@ -46,7 +46,7 @@ def test_a_share_of_unseen_queries_is_0_to_1(spark: SparkSession, path: Path, un
         lambda: table.advise(unseen=unseen),
         lambda: table.what_if(["a", "b"], unseen=unseen),
     ):
-        with pytest.raises(InputError, match=r"unseen=.*is no share of queries; give a number"):
+        with pytest.raises(InputError, match=r"unseen=.*is not a share of queries; give a number"):
             call()
     assert len(tables.visible(path)) == 1
 

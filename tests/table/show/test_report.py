@@ -180,7 +180,7 @@ def test_tables_with_little_to_show_say_so(tmp_path: Path) -> None:
 def test_a_table_without_an_index_says_how_to_make_one(tmp_path: Path) -> None:
     path = tables.make_events(tmp_path / "events")
     page = Page(zskip.open(str(path)).report(tmp_path / "r.html", workload=["id = 3"]))
-    assert "There is no index, so that every query reads all 6 files. Make one with table.index()" in page.text
+    assert "There is no index, so every query reads all 6 files. Make one with table.index()" in page.text
 
 
 def test_extreme_values_have_their_place(tmp_path: Path) -> None:

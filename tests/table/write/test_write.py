@@ -69,7 +69,7 @@ def test_a_new_table(maker: Maker, scanned: bool, tmp_path: Path, spark: SparkSe
     assert info.layout is not None
     assert (info.layout.by, info.layout.files_since) == (("a", "b"), 0)
     assert table.history()[0].operation in ("write", "append")
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         zskip.write(df, target, by=["a", "b"], format=maker.name)
     added = zskip.write(frame_of(spark, points(4000)), target, by=["a", "b"], format=maker.name, mode="append")
     assert (added.rows, added.curve) == (4000, "zorder")
@@ -143,7 +143,7 @@ def test_a_table_of_the_sessions_catalog(tmp_path: Path, spark: SparkSession) ->
         result = zskip.write(df, "written.events", by=["a", "b"], files=4)
         assert spark.table("written.events").count() == 4000
         assert zskip.table(spark, "written.events").path == result.path
-        with pytest.raises(InputError, match="exists already"):
+        with pytest.raises(InputError, match="already exists"):
             zskip.write(df, "written.events", by=["a", "b"])
         with pytest.raises(ColumnError, match='"extra" is not in the table'):
             zskip.write(df.selectExpr("*", "1 AS extra"), "written.events", by=["a", "b"], mode="overwrite")
@@ -174,7 +174,7 @@ def test_what_is_refused(tmp_path: Path, spark: SparkSession) -> None:
     refused(ColumnError, 'no column "x"', by=["a", "x"])
     refused(ColumnError, "has no order", df.selectExpr("a", "array(b) AS b"))
     refused(ColumnError, "is a partition column", partition_by=["a"])
-    refused(ColumnError, "is no column", partition_by=["z"])
+    refused(ColumnError, "is not a column", partition_by=["z"])
     refused(InputError, "leaves none for the files", partition_by=["a", "b", "id"])
     refused(InputError, 'catalog "lake"', target="lake.db.events")
     refused(InputError, "no name in an Iceberg catalog", format="iceberg")

@@ -356,7 +356,7 @@ class ParquetFormat:
         for file, info in zip(files, found, strict=True):
             if info is not None:
                 raise ConflictError(
-                    f'"{self._storage.uri(file.target)}" exists already; nothing was committed, call again'
+                    f'"{self._storage.uri(file.target)}" already exists; nothing was committed, call again'
                 )
 
     def _check_unchanged(self, files: Sequence[log.Removed]) -> None:

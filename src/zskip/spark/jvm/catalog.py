@@ -105,10 +105,10 @@ def find_named_table(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable:
             return log_table
     if not isinstance(relation, FileRelation) or relation.catalog is None:
         problem = relation if isinstance(relation, str) else "it is not stored in files"
-        raise UnsupportedError(f'"{label}" cannot be a table of zskip: {problem}')
+        raise UnsupportedError(f'"{label}" cannot be opened: {problem}')
     reason = obstacle(jvm, relation)
     if reason is not None:
-        raise UnsupportedError(f'"{label}" cannot be a table of zskip: {reason}')
+        raise UnsupportedError(f'"{label}" cannot be opened: {reason}')
     return NamedTable(parts=parts, relation=relation, root=relation.root)
 
 

@@ -223,7 +223,7 @@ def read_predicates(
         try:
             queries = read_text(storage.read(str(queries).rpartition("/")[2]).decode(), str(queries))
         except (FileNotFoundError, UnicodeDecodeError) as error:
-            raise InputError(f'workload="{queries}" is no file of queries ({error}); give a list, or a file') from error
+            raise InputError(f'workload="{queries}" is not a file of queries ({error}); give one, or a list') from error
     workload = (
         read_workload(handle) if queries is None else queries if isinstance(queries, Workload) else Workload.of(queries)
     )

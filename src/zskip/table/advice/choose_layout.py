@@ -133,7 +133,7 @@ def warn_of_nulls(field: Field, share: float, which: str) -> None:
     """
     if field.computed and share >= _HARDLY_ANY:
         warnings.warn(
-            f"{field.name} is null in {100 * share:.4g} % of the {which} rows, so that it hardly tells rows apart; "
+            f"{field.name} is null in {100 * share:.4g} % of the {which} rows, so it hardly tells rows apart; "
             "check its path and type",
             ZskipWarning,
             stacklevel=3,

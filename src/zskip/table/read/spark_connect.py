@@ -35,14 +35,14 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
     spark, snapshot = handle.connected, read_snapshot(handle)
     if not handle.format.is_plain or spark is None:
         raise UnsupportedError(
-            f'"{root}" is of the format {handle.format.name}, whose files alone are not its rows to Spark Connect; '
+            f'"{root}" is of the format {handle.format.name}, whose rows Spark Connect cannot read from its files; '
             f'read it with spark.read.format("{handle.format.name}"), or use a classic session. files() and explain() '
             "work"
         )
     pattern = next((name for name in (root, *snapshot.paths) if _PATTERN.search(name)), None)
     if pattern is not None:
         raise UnsupportedError(
-            f'"{pattern}" is a pattern to Spark Connect, which might read other files for it: rename it, or use a '
+            f'"{pattern}" is a pattern to Spark Connect, which might read other files for it; rename it, or use a '
             "classic session. files() and explain() work"
         )
     schema = spark.read.parquet(root).schema
@@ -58,8 +58,8 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
     paths = [root + file[start:] for file in plan.files or map(handle.storage.uri, snapshot.paths[:1])]
     if snapshot.partition_fields and any(path.startswith(f"{root}/{HOME}/") for path in paths):
         raise ConflictError(
-            f'a rewrite of "{root}" is committed, but its files do not lie in their partitions yet, and they may not '
-            "be moved from here: call again when it is done, or call info() once as a user who may write there"
+            f'a rewrite of "{root}" is committed, but its files are not in their partitions yet, and this process may '
+            "not move them; call again when it is done, or call info() once as a user who may write there"
         )
     rows = spark.read.schema(schema).option("basePath", root).parquet(*paths)
     return rows if where is None else rows.where(where), plan.report

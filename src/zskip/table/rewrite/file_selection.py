@@ -37,7 +37,7 @@ def select_partitions(handle: Handle, snapshot: Snapshot, where: str | None) -> 
     for column in columns_of(predicate):
         if column.path[0] not in names and not snapshot.has_hidden_partitions:
             has = f"the partition columns are {', '.join(sorted(names))}" if names else "this table has none"
-            raise PredicateError(f'"{column.path[0]}" in where="{where}" is no partition column; {has}')
+            raise PredicateError(f'"{column.path[0]}" in where="{where}" is not a partition column; {has}')
     # What is true of all rows of a file is so without the deleted ones.
     stored = dataclasses.replace(snapshot, reading=dataclasses.replace(snapshot.reading, deleted=None))
     if snapshot.grouped_by and snapshot.reading.feature is None:

@@ -75,7 +75,7 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
             failures = failures + 1 if progress.batches == batches_before else 1
             if failures == _MOST_CONFLICTS:
                 raise ConflictError(
-                    f'other writers rewrite "{handle.storage.root}" over and over; {progress.batches:,} batches are '
+                    f'other writers keep rewriting "{handle.storage.root}"; {progress.batches:,} batches are '
                     "committed, the others were given up; try again later"
                 ) from error
             _log.info("%s; planning again", error)

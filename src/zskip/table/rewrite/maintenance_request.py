@@ -22,7 +22,7 @@ def _read_names(_: str, by: Sequence[str] | str) -> tuple[str, ...]:
 
 def _read_seconds(_: str, seconds: float) -> float:
     if isinstance(seconds, bool) or not (math.isfinite(seconds) and seconds > 0):
-        raise InputError(f"seconds={seconds!r} is no time to work; give a number above 0, or leave it out")
+        raise InputError(f"seconds={seconds!r} is not a number of seconds; give a number above 0, or leave it out")
     return seconds
 
 

@@ -60,12 +60,12 @@ def plot(handle: Handle, by: Sequence[str] | str | None) -> Figure:
 
     names = None if by is None else [by] if isinstance(by, str) else list(by)
     if names is not None and not 1 <= len(names) <= 2:
-        raise InputError(f"by={names!r} are {len(names)} columns; a picture has one or two")
+        raise InputError(f"by={names!r} names {len(names)} columns; a picture shows one or two")
     snapshot = read_snapshot(handle)
     bound = bind_index(handle, snapshot)
     spreads = _spreads(bound, _columns(handle, snapshot, bound, names, None)[:2], names is not None)
     if not spreads:
-        raise InputError(f'"{snapshot.root}" has no columns with bounds to draw; make an index with Table.index()')
+        raise InputError(f'"{snapshot.root}" has no columns with bounds to draw; build an index with Table.index()')
     return go.Figure(figure(spreads, snapshot, bound.rows))
 
 

@@ -106,7 +106,7 @@ def find_logs(storage_at: Callable[[str], Storage], path: str) -> tuple[Storage,
         elif not entry.is_dir and (_ROLLED.fullmatch(name) or not name.startswith((".", "_", "appstatus_"))):
             paths.append(entry.path)
     if not paths:
-        raise InputError(f'"{path}" holds no event log of Spark; give the directory of spark.eventLog.dir')
+        raise InputError(f'"{path}" holds no Spark event log; give the directory of spark.eventLog.dir')
     return storage, paths
 
 

@@ -48,7 +48,7 @@ Text = Callable[[], str]
 def record(handle: Handle, on: bool) -> None:
     """Switch recording on or off for all readers of the table; raises as `Table.record`."""
     if not isinstance(on, bool):
-        raise InputError(f"record({on!r}): say True or False")
+        raise InputError(f"record({on!r}): give True or False")
     home = home_of(handle)
     _switches.pop(home.root, None)
     if on:

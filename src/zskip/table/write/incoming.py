@@ -53,11 +53,12 @@ def check_frame(df: Any) -> SparkSession:
     module = type(df).__module__
     if module.startswith("pyspark.sql.connect"):
         raise UnsupportedError(
-            "this DataFrame is of Spark Connect, which gives no access to the JVM that writes its rows; write them "
-            'with its own writer, as in df.write.mode("append"), and run optimize() or maintain() in a classic session'
+            "this DataFrame comes from Spark Connect, which gives no access to the JVM that writes its rows; "
+            'write them with its own writer, as in df.write.mode("append"), and run optimize() or maintain() in a '
+            "classic session"
         )
     if not hasattr(df, "_jdf") or not hasattr(df, "isStreaming"):
-        raise InputError(f"{type(df).__name__} is not a DataFrame of Spark; give one, such as spark.read.csv(path)")
+        raise InputError(f"{type(df).__name__} is not a Spark DataFrame; give one, such as spark.read.csv(path)")
     if df.isStreaming:
         raise InputError(
             "this DataFrame is a stream, which has no end; write its batches from foreachBatch, as in "

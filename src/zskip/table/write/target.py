@@ -69,7 +69,7 @@ def _resolve_in_catalog(spark: SparkSession, name: str) -> WriteTarget:
     catalog = find_catalog(name_parts(name, spark), spark, may_be_new=True)
     if catalog is None:
         raise InputError(
-            f'"{name}" is no name in an Iceberg catalog that this session or pyiceberg knows; zskip writes Iceberg '
+            f'"{name}" is not a name in any Iceberg catalog that this session or pyiceberg knows; zskip writes Iceberg '
             'tables through their catalog, so give a name such as "catalog.db.table"'
         )
     try:

@@ -71,15 +71,15 @@ def write(
     """Write rows to a new table, or to one that exists; `zskip.write` describes the arguments."""
     spark, request = check_frame(df), dataclasses.replace(request, operation="write")
     if mode not in MODES:
-        raise InputError(f'mode={mode!r} is none of "error", "append", "overwrite"')
+        raise InputError(f'mode={mode!r} is not one of "error", "append", "overwrite"')
     if not request.by:
         raise InputError('by="auto" needs a table with a workload; name columns, such as by=["a", "b"]')
     check_columns_and_curve(request)
     write_target = resolve_target(spark, target, format_name)
     if write_target.existing is None and branch is not None:
         raise InputError(
-            f'branch="{branch}": there is no table "{write_target.name}" yet, and the first rows of a table are on its '
-            "own branch; leave branch out. Nothing was written"
+            f'branch="{branch}": there is no table "{write_target.name}" yet, and the first rows of a table go to its '
+            "main branch; leave branch out. Nothing was written"
         )
     if write_target.existing is None and write_target.catalog is not None:
         return _write_new_iceberg_table(spark, df, write_target, partition_by, request)
@@ -89,7 +89,7 @@ def write(
         return _write_new_table(spark, write_target, columns, plan, format_name)
     if mode == "error" and not _is_empty_iceberg_table(write_target):
         raise InputError(
-            f'"{write_target.name}" exists already; write with mode="append" or mode="overwrite", or to another target'
+            f'"{write_target.name}" already exists; write with mode="append" or mode="overwrite", or to another target'
         )
     existing = write_target.existing.for_new_rows(branch)
     write_target = dataclasses.replace(write_target, existing=existing)
@@ -111,7 +111,7 @@ def _new_columns(spark: SparkSession, df: DataFrame, partition_by: Sequence[str]
     for name, key in zip(partition_names, keys, strict=True):
         if key not in names:
             raise ColumnError(
-                f'partition_by names "{name}", which is no column; the columns are {", ".join(df.columns)}'
+                f'partition_by names "{name}", which is not a column; the columns are {", ".join(df.columns)}'
             )
         if keys.count(key) > 1:
             raise ColumnError(f'partition_by names "{name}" twice; name each column once')
