@@ -317,10 +317,17 @@ class Table:
         return list(self._plan(where, deletes=deletes).files)
 
     def plan(self, where: str | pc.Expression | None = None) -> ScanPlan:
-        """Plan a scan: which files to read, and which row groups of them, what deletes rows of them, and why.
+        """Plan a scan: which files and row groups to read, what deletes rows of them, and why; no Spark needed.
 
-        where: as in `files`. The plan hands its rows to DuckDB and Polars (`to_duckdb`, `to_polars`). No Spark needed.
-        Raises what `files` raises, and UnsupportedError where the files are not the rows even without what is deleted.
+        The plan hands its rows to DuckDB and Polars with `to_duckdb` and `to_polars`.
+
+        Args:
+            where: As in `files`.
+
+        Raises:
+            UnsupportedError: The files are not the table's rows, even without deleted ones.
+
+        It also raises what `files` raises.
         """
         return self._plan(where, deletes=True)
 
