@@ -20,19 +20,19 @@ from shared.resources import Resources
 RUNS = [
     {"name": "clustering-lineitem", "title": "Clustering TPC-H lineitem", "case": "usual",
      "text": "12 million rows of TPC-H lineitem by l_partkey, l_suppkey, l_shipdate into 64 files. `copy` is a plain "
-     "Spark read and write of the same data with the same codec (zstd). `unsorted` and `sorted` are whole optimizes "
-     "(snapshot, sample, fit, rewrite, commit, index) without and with sorted files, `spark_sorted` one with "
-     '`writer="spark"`. `step` are the seconds of its steps. `cpu_s`, `peak_mb` and `shuffled_mb` are of the last '
-     "round: processor seconds and peak memory of the JVM and of Python's workers (of the largest one), and what "
-     "went through shuffles. The 100 random queries are 35 % equalities on one column, 30 % ranges of 0.1 to 5 % on "
-     "one, 35 % ranges of 1 to 20 % on two. `rows_in_kept_files` is the mean share of the rows in files that the "
-     "index keeps, `rows_decoded` the mean share that Spark's scan then decodes for the first 40 of them.",
+     "Spark read and write of the same data with the same codec (zstd). `sorted` is a whole optimize "
+     "(snapshot, sample, fit, rewrite, commit, index). `step` are the seconds of its steps. `cpu_s`, `peak_mb`"
+     " and `shuffled_mb` are of the last round: processor seconds and peak memory of the JVM and of Python's "
+     "workers (of the largest one), and what went through shuffles. The 100 random queries are 35 % equalities"
+     " on one column, 30 % ranges of 0.1 to 5 % on one, 35 % ranges of 1 to 20 % on two. `rows_in_kept_files` "
+     "is the mean share of the rows in files that the index keeps, `rows_decoded` the mean share that Spark's "
+     "scan then decodes for the first 40 of them.",
      "options": "--scale 2 --files 64 --rounds 3 --decoded-queries 40 --curves zorder",
-     "goals": {"unsorted_over_copy": ("<=", 1.1), "sorted_over_copy": ("<=", 1.2), "jobs_reading_input": ("<=", 2),
+     "goals": {"sorted_over_copy": ("<=", 1.2), "jobs_reading_input": ("<=", 2),
      "zorder_rows_in_kept_files_pct": ("<=", 21), "zorder_rows_decoded_pct": ("<=", 13)}},
     {"name": "clustering-connections", "title": "Clustering connections of a network", "case": "usual",
      "options": "--data connections --scale 2 --files 64 --rounds 2 --decoded-queries 40 --curves zorder",
-     "goals": {"unsorted_over_copy": ("<=", 1.1), "sorted_over_copy": ("<=", 1.2)}},
+     "goals": {"sorted_over_copy": ("<=", 1.2)}},
     {"name": "clustering-60m-rows", "title": "Clustering 60 million rows with a driver of 2 GB", "case": "hard",
      "options": "--scale 10 --files 512 --rounds 1 --decoded-queries 1 --curves zorder --memory 2g",
      "goals": {"sorted_over_copy": ("<=", 1.15)}},
@@ -52,8 +52,8 @@ def main() -> None:
     spark.read.parquet(str(source)).limit(10).count()
     figures: dict[str, Any] = {"files": options.files}
     figures |= rewrite_cost(spark, source, options, events)
-    for name in ("spark_zorder", *options.curves.split(",")):
-        # The timed runs have left a Z-order of each writer.
+    for name in options.curves.split(","):
+        # The timed runs have left a Z-order.
         if "zorder" not in name:
             cluster(spark, source, options, name, curve=name)
         table = zskip.table(spark, str(data.HOME / "out" / name))
@@ -79,15 +79,13 @@ def cluster(spark: Any, source: Path, options: Any, name: str, **kwargs: Any) ->
 
 
 def rewrite_cost(spark: Any, source: Path, options: Any, events: Path) -> dict[str, Any]:
-    """Cost of the optimize as multiples of a plain copy, alternating in one run; sorted by Spark itself, too."""
+    """Cost of the optimize as multiples of a plain copy, alternating in one run."""
 
     def copy() -> None:
         spark.read.parquet(str(source)).write.parquet(str(target("copy")))
 
     ways: dict[str, Any] = {
         "copy": copy,
-        "spark_sorted": lambda: cluster(spark, source, options, "spark_zorder", writer="spark"),
-        "unsorted": lambda: cluster(spark, source, options, "unsorted", sort_within_files=False),
         "sorted": lambda: cluster(spark, source, options, "zorder"),
     }
     times: dict[str, list[float]] = {name: [] for name in ways}

@@ -9,7 +9,7 @@ from zskip.advisor.advice.advice import Advice, Candidate
 
 def candidate(by: tuple[str, ...], kept: float) -> Candidate:
     return Candidate(
-        by=by, curve="zorder", files=8, sort_within_files=True, kept=kept, kept_low=kept, kept_high=kept, decoded=kept,
+        by=by, curve="zorder", files=8, kept=kept, kept_low=kept, kept_high=kept, decoded=kept,
         decoded_low=kept, decoded_high=kept, bytes_to_write=1,
     )  # fmt: skip
 

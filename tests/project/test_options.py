@@ -149,7 +149,6 @@ CHECKED = {
     ("optimize", "build"): BUILDS,
     ("optimize", "curve"): ("auto", *CURVES),
     ("optimize", "sampling"): ("bernoulli", "reservoir"),
-    ("optimize", "writer"): ("auto", "arrow", "spark"),
     ("what_if", "curve"): ("auto", *CURVES),
     ("write", "curve"): ("auto", *CURVES),
     ("write", "format"): ("parquet", "delta", "iceberg"),

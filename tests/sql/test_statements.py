@@ -60,10 +60,10 @@ READ: list[tuple[str, Statement]] = [
     ("OPTIMIZE t WHERE p = 1 -- ; ZORDER BY x", Optimize(target=T, where="p = 1")),
     ("OPTIMIZE t WHERE p = ';' ;", Optimize(target=T, where="p = ';'")),
     (
-        "OPTIMIZE t WITH (Files=8, target_file_size='1\\'MB', sort_within_files=FALSE, seed=-3)",
+        "OPTIMIZE t WITH (Files=8, target_file_size='1\\'MB', exclusive=FALSE, seed=-3)",
         Optimize(
             target=T,
-            options=(("files", 8), ("target_file_size", "1'MB"), ("sort_within_files", False), ("seed", -3)),
+            options=(("files", 8), ("target_file_size", "1'MB"), ("exclusive", False), ("seed", -3)),
         ),
     ),
     ("OPTIMIZE t INCREMENTAL", Maintain(target=T)),
@@ -159,7 +159,7 @@ BAD = [
     ("OPTIMIZE t WITH (curve = 'hilbert')", "'curve'", 1, 17, "write it as a clause"),
     ("OPTIMIZE t WITH (files = '3')", "''3''", 1, 25, 'the option "files" is a whole number'),
     ("OPTIMIZE t WITH (files = true)", "'true'", 1, 25, 'the option "files" is a whole number'),
-    ("OPTIMIZE t WITH (sort_within_files = 1)", "'1'", 1, 37, "is true or false"),
+    ("OPTIMIZE t WITH (exclusive = 1)", "'1'", 1, 29, "is true or false"),
     ("OPTIMIZE t WITH (files = 3.5)", "'3.5'", 1, 25, 'the option "files" is a whole number'),
     ("OPTIMIZE t WITH (files 3)", "'3'", 1, 23, "expected ="),
     ("OPTIMIZE t WITH (files = 3, files = 4)", "'files'", 1, 28, "given twice"),

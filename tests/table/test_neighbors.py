@@ -9,6 +9,7 @@ import manifests
 import pytest
 import tables
 from pyspark.sql import SparkSession
+from written_by import written_by
 
 import zskip
 from zskip.errors import ZskipWarning
@@ -48,7 +49,8 @@ def test_no_file_of_zskip_is_taken_for_data(
 
     monkeypatch.setattr(log, "publish", look)
     monkeypatch.setattr(log, "clean", look_again)
-    assert table.optimize(["user", "id"], files=3, writer=writer).writer == writer
+    with written_by(writer):
+        assert table.optimize(["user", "id"], files=3).writer == writer
     assert len(staged[0]) == 3
     assert {name.rpartition(".parquet")[2] for name in staged[0]} == {".staged"}
     assert tables.ids(path) == list(range(tables.ROWS))

@@ -14,6 +14,7 @@ import pytest
 import tiers
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from written_by import written_by
 
 import zskip
 
@@ -173,7 +174,8 @@ def test_columns_with_names_of_our_own(spark: SparkSession, tmp_path: Path, part
     expected = rows(frame)
     table = zskip.table(spark, path)
     table.optimize(by=["lower(t)", "z"], files=2)
-    table.optimize(by=["a", "z"], files=2, writer="spark")
+    with written_by("spark"):
+        table.optimize(by=["a", "z"], files=2)
     assert rows(spark.read.parquet(path).select(frame.columns)) == expected
     table.append(new)
     table.append(new)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiers
+from written_by import written_by
 
 import zskip
 from zskip.errors import ZskipError
@@ -364,6 +365,13 @@ CALLS: dict[str, Callable[[zskip.Table, Path], object]] = {
     "plot": lambda table, _: table.plot("id"),
     "clean": lambda table, _: table.clean(delete=True),
 }
+
+
+def optimize_by_spark(table: zskip.Table) -> None:
+    with written_by("spark"):
+        table.optimize(by=["k", "id"], files=1)
+
+
 CALLS_WITH_SPARK: dict[str, Callable[[zskip.Table, Path], object]] = {
     "df": lambda table, _: table.df("id = 1"),
     "index by Spark": lambda table, _: table.index(collect="scan", sketches=["bloom:k"]),
@@ -376,7 +384,7 @@ CALLS_WITH_SPARK: dict[str, Callable[[zskip.Table, Path], object]] = {
     "optimize into": lambda table, scratch: table.optimize(by=["id", "k"], into=str(scratch / "into")),
     "compact": lambda table, _: table.compact(),
     "optimize": lambda table, _: table.optimize(by=["id", "k"], files=2),
-    "optimize by Spark": lambda table, _: table.optimize(by=["k", "id"], files=1, writer="spark"),
+    "optimize by Spark": lambda table, _: optimize_by_spark(table),
 }
 SETTINGS = {
     "spark.sql.timeType.enabled": "false",

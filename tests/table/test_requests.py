@@ -36,7 +36,6 @@ BAD_OPTIMIZE: list[tuple[dict[str, Any], str]] = [
     ({"jobs": 2}, "jobs=2 needs batches"),
     ({"max_batch": "x"}, "max_batch='x' is not a size"),
     ({"max_batch": "1MB"}, "max_batch='1MB' is less than one file of 128.0 MB"),
-    ({"writer": "pen"}, 'unknown writer "pen"; choose "auto", "arrow" or "spark"'),
     ({"curve": "fitted", "build": "direct"}, 'curve="fitted" works only with build="sample"'),
 ]
 BAD_MAINTENANCE: list[tuple[dict[str, Any], str]] = [

@@ -24,7 +24,7 @@ FormatName = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
-_FLAGS = {"sort_within_files": ("--sort/--no-sort",), "sketches": ("--sketch",)}
+_FLAGS = {"sketches": ("--sketch",)}
 """Flags that do not have the name of their option."""
 _REPEATED = ("sketches", "drop")
 """Options whose flag may be repeated; other lists are names with commas between."""

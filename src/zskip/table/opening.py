@@ -115,7 +115,6 @@ def write(
     branch: str | None = None,
     workload: Given = None,
     unseen: float = 0.2,
-    sort_within_files: bool = True,
     compression: str = "zstd",
     seed: int = 0,
 ) -> WriteResult:
@@ -144,7 +143,6 @@ def write(
         branch: As in `Table.append`.
         workload: File of queries to fit the layout to, one a line or as JSON. Also a list, as in `Table.advise`.
         unseen: As in `Table.optimize`.
-        sort_within_files: As in `Table.optimize`.
         compression: Codec of the files, such as "zstd", "zstd:3" or "snappy".
         seed: As in `Table.optimize`.
 
@@ -165,7 +163,6 @@ def write(
         curve=curve,
         files=files,
         target_file_size=target_file_size,
-        sort_within_files=sort_within_files,
         sampling="reservoir",
         seed=seed,
         compression=compression,

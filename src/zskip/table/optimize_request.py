@@ -111,7 +111,6 @@ class OptimizeRequest:
     """Bytes; exactly one of this and `files` is set."""
     where: str | None = None
     into: str | None = None
-    sort_within_files: bool = True
     sampling: str = field(default="bernoulli", metadata={"check": _one_of("bernoulli", "reservoir")})
     seed: int = 0
     compression: Compression | None = field(default=None, metadata={"check": lambda _, value: read_compression(value)})
@@ -136,8 +135,6 @@ class OptimizeRequest:
     """Bytes of files to rewrite in one commit; None for all in one."""
     jobs: int = field(default=1, metadata={"check": read_count})
     """Batches to rewrite at the same time."""
-    writer: str = field(default=AUTO, metadata={"check": _one_of(AUTO, ARROW, SPARK)})
-    """ARROW, SPARK, or AUTO for Arrow where it changes nothing."""
 
     @property
     def needs_workload(self) -> bool:

@@ -86,7 +86,6 @@ class Table:
         target_file_size: int | str | None = None,
         where: str | None = None,
         into: str | None = None,
-        sort_within_files: bool = True,
         sampling: str = "bernoulli",
         seed: int = 0,
         compression: str = "keep",
@@ -95,7 +94,6 @@ class Table:
         exclusive: bool = False,
         max_batch: int | str | None = None,
         jobs: int = 1,
-        writer: str = "auto",
     ) -> OptimizeResult:
         """Rewrite the table so that rows with similar values in the columns `by` lie in the same files, and index it.
 
@@ -111,7 +109,6 @@ class Table:
             where: Rewrite only the Hive partitions that match.
             into: Path or new catalog name of a new table to write, which appears all at once; this table stays as it
                 is.
-            sort_within_files: Sort rows inside files, so that queries also skip row groups and pages.
             sampling: "bernoulli", or "reservoir", the weighted process of Delta and Hudi.
             seed: The same seed on the same table gives the same files.
             compression: Codec of the new files: "zstd", "snappy", "gzip", "lz4_raw" or "uncompressed", with an optional
@@ -126,9 +123,6 @@ class Table:
                 interruption, the same call does the rest. A batch is whole partitions, or files that lie near each
                 other.
             jobs: Number of batches to rewrite at the same time.
-            writer: "auto" writes through Arrow if the new files are as Spark would write them, else through Spark;
-                "arrow" and "spark" force one. Arrow runs in Spark's tasks. The result says which was used, and why.
-                "arrow" raises UnsupportedError where Arrow would write other files than Spark.
 
         Raises:
             UnsupportedError: zskip must not rewrite this table.
@@ -150,7 +144,6 @@ class Table:
             target_file_size=target_file_size,
             where=where,
             into=into,
-            sort_within_files=sort_within_files,
             sampling=sampling,
             seed=seed,
             compression=compression,
@@ -158,7 +151,6 @@ class Table:
             unseen=unseen,
             max_batch=max_batch,
             jobs=jobs,
-            writer=writer,
         )
         handle = self._handle.for_rewrites(exclusive)
         with notifying_catalog(handle), registering_new_table(into, handle) as path:

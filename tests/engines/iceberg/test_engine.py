@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from iceberg_rows import delete_equal, load
+from written_by import written_by
 
 import zskip
 from zskip.errors import ConflictError, UnsupportedError
@@ -377,5 +378,5 @@ def test_times_are_written_through_arrow(engine_spark: SparkSession, tmp_path: P
     assert made.refresh().scan("at < '06:00:00'").to_arrow().num_rows == sum(
         t is not None and t.hour < 6 for t in times.to_pylist()
     )
-    with pytest.raises(UnsupportedError, match='"at" as another type'):
-        table.optimize(["k", "id"], files=6, writer="spark")
+    with written_by("spark"), pytest.raises(UnsupportedError, match='"at" as another type'):
+        table.optimize(["k", "id"], files=6)

@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import zskip
-from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError, UnsupportedError
+from zskip.errors import ConflictError, CorruptFileError, StorageError, UnsupportedError
 from zskip.spark.write.arrow import job, placing, sorting
 from zskip.spark.write.arrow.job import ArrowRewrite
 from zskip.storage import LocalStorage
@@ -210,9 +210,3 @@ def test_columns_in_another_order_and_columns_that_are_missing(spark: SparkSessi
         spark.conf.unset(name)
     assert (result.writer, result.writer_reason) == ("arrow", "")
     assert tables.ids(tmp_path / "missing") == sorted([*range(300), *range(300)])
-
-
-def test_no_other_writers(spark: SparkSession, tmp_path: Path) -> None:
-    path = tables.make_events(tmp_path / "t")
-    with pytest.raises(InputError, match='unknown writer "pandas"'):
-        zskip.table(spark, str(path)).optimize(BY, writer="pandas")

@@ -79,13 +79,9 @@ def one_batch(texts: list[str]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"value": texts})
 
 
-def shipped(
-    path: Path, table: pa.Table, layout: Layout, *, sort: bool = True, files_a_group: int = 1_000
-) -> list[pa.RecordBatch]:
+def shipped(path: Path, table: pa.Table, layout: Layout, *, files_a_group: int = 1_000) -> list[pa.RecordBatch]:
     files, root = sources(path), str(path)
-    placement = Placement(
-        schema=table.schema, layout=layout, files=layout.file_count, files_a_group=files_a_group, sort=sort
-    )
+    placement = Placement(schema=table.schema, layout=layout, files=layout.file_count, files_a_group=files_a_group)
     reach, tasks = lambda: DiskAccess(root), [files[:5], files[5:]]
     return list(placer(placement, reach, corrected=True)(one_batch(describe_tasks(tasks))))
 
@@ -105,11 +101,10 @@ def rows(table: pa.Table) -> list[str]:
     return sorted(map(repr, table.drop_columns([n for n in table.column_names if n == "none"]).to_pylist()))
 
 
-@pytest.mark.parametrize("sort", [True, False])
 @pytest.mark.parametrize(("curve", "build"), [("zorder", "sample"), ("hilbert", "sample"), ("zorder", "direct")])
-def test_each_row_is_in_its_file(tmp_path: Path, source: pa.Table, curve: str, build: str, sort: bool) -> None:
+def test_each_row_is_in_its_file(tmp_path: Path, source: pa.Table, curve: str, build: str) -> None:
     layout = fitted(source, 7, curve, build)
-    tables = written(tmp_path, shipped(tmp_path, source, layout, sort=sort), options(tmp_path, source.schema))
+    tables = written(tmp_path, shipped(tmp_path, source, layout), options(tmp_path, source.schema))
     assert rows(pa.concat_tables(tables.values())) == rows(source)
     for file, table in tables.items():
         assert table.schema.equals(source.schema)
@@ -117,7 +112,7 @@ def test_each_row_is_in_its_file(tmp_path: Path, source: pa.Table, curve: str, b
         columns, nulls = [values for values, _ in forms], [null for _, null in forms]
         ids, keys = layout.place(columns, nulls, 0, np.zeros(len(table), np.uint64))
         assert layout.spread.max() > 1 or set(ids.tolist()) == {file}
-        assert not sort or (keys[:-1] <= keys[1:]).all()
+        assert (keys[:-1] <= keys[1:]).all()
 
 
 def test_little_memory_changes_nothing(tmp_path: Path, source: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +164,7 @@ def test_tasks_go_to_executors_by_value(tmp_path: Path, source: pa.Table) -> Non
     root = str(tmp_path)
     reach = lambda: DiskAccess(root)  # noqa: E731
     layout = fitted(source, 4)
-    placement = Placement(schema=source.schema, layout=layout, files=4, files_a_group=1, sort=True)
+    placement = Placement(schema=source.schema, layout=layout, files=4, files_a_group=1)
     files = options(tmp_path, source.schema, page_order=layout.page_order)
     with by_value():
         place = placer(placement, reach, corrected=True)
@@ -241,7 +236,7 @@ def test_groups_are_divided_into_the_files_that_the_layout_names(
 @pytest.mark.parametrize("partitioned", [True, False])
 def test_rows_of_a_dataframe_go_where_those_of_files_go(tmp_path: Path, source: pa.Table, partitioned: bool) -> None:
     layout = None if partitioned else fitted(source, 6)
-    placement = Placement(schema=source.schema, layout=layout, files=6, files_a_group=4, sort=layout is not None)
+    placement = Placement(schema=source.schema, layout=layout, files=6, files_a_group=4)
     random = np.random.default_rng(4)
     of_row = random.integers(0, 6 if partitioned else 1, len(source)).astype(np.int32)
     ties = random.integers(0, 1 << 62, len(source))
@@ -368,15 +363,14 @@ def test_texts_of_few_values_get_dictionaries_from_a_dataframe() -> None:
 
 
 @pytest.mark.parametrize("nulls", [True, False])
-@pytest.mark.parametrize("sort", [True, False])
-def test_dictionaries_are_written_with_their_statistics(tmp_path: Path, sort: bool, nulls: bool) -> None:
+def test_dictionaries_are_written_with_their_statistics(tmp_path: Path, nulls: bool) -> None:
     kinds = [None if nulls and i % 11 == 0 else f"kind {i * i % 6000 // 1000}" for i in range(24_000)]
     table = pa.table({"i": pa.array(range(24_000), pa.int32()), "s": kinds, "f": pa.nulls(24_000, pa.float64())})
     (tmp_path / "t").mkdir()
     for number in range(2):
         pq.write_table(table.slice(12_000 * number, 12_000), tmp_path / "t" / f"{number}.parquet")
     layout, root = fitted(table, 5), str(tmp_path)
-    placement = Placement(schema=table.schema, layout=layout, files=layout.file_count, files_a_group=1_000, sort=sort)
+    placement = Placement(schema=table.schema, layout=layout, files=layout.file_count, files_a_group=1_000)
     place = placer(placement, lambda: DiskAccess(root), corrected=True)
     new = options(tmp_path, table.schema, page_rows=500, row_bytes=float(_ROW_GROUP_BYTES // 2_000))
     tables = written(tmp_path, list(place(one_batch(describe_tasks([[source] for source in sources(tmp_path)])))), new)

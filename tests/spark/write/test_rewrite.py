@@ -32,7 +32,7 @@ from zskip.spark.write.rewrite import WriteOptions, check_writable, describe_job
 from zskip.types import DataType
 
 pytestmark = pytest.mark.spark
-OPTIONS = WriteOptions(compression=Compression(codec="zstd"), sort_within_files=True)
+OPTIONS = WriteOptions(compression=Compression(codec="zstd"))
 AWKWARD = ["a.b", "a b", "`", "été", "x,y;{}()=", "__zskip_key", "__ZSKIP_FILE", "key", "p.q", "_metadata", "select"]
 
 
@@ -81,9 +81,8 @@ def files_in(path: Path) -> dict[int, pa.Table]:
 
 
 @pytest.mark.parametrize("curve", ["zorder", "hilbert"])
-@pytest.mark.parametrize("sort", [True, False])
 def test_each_row_is_in_its_file_whatever_the_settings(
-    spark: SparkSession, tmp_path: Path, changed: dict[str, str], curve: str, sort: bool
+    spark: SparkSession, tmp_path: Path, changed: dict[str, str], curve: str
 ) -> None:
     source(spark, tmp_path / "t")
     changed["spark.sql.adaptive.enabled"] = "true"
@@ -101,7 +100,7 @@ def test_each_row_is_in_its_file_whatever_the_settings(
         "part",
         layout,
         str(tmp_path / "out"),
-        WriteOptions(compression=Compression(codec="snappy"), sort_within_files=sort),
+        WriteOptions(compression=Compression(codec="snappy")),
     )
     written = files_in(tmp_path / "out")
     assert sum(t.num_rows for t in written.values()) == 5_000
@@ -118,7 +117,7 @@ def test_each_row_is_in_its_file_whatever_the_settings(
         assert (
             (layout.first_file[segment] <= file) & (file < layout.first_file[segment] + layout.spread[segment])
         ).all()
-        assert not sort or (np.diff(keys) >= 0).all()
+        assert (np.diff(keys) >= 0).all()
     names = [f.name for f in (tmp_path / "out").iterdir()]
     assert not [n for n in names if n.startswith("_")]
     assert all("snappy" in n for n in names if n.endswith(".parquet"))

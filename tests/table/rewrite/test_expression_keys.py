@@ -11,6 +11,7 @@ import pyspark
 import pytest
 import tiers
 from pyspark.sql import DataFrame, SparkSession
+from written_by import written_by
 
 import zskip
 from zskip.errors import ColumnError, InputError, ZskipWarning
@@ -76,9 +77,10 @@ def test_rows_lie_as_by_stored_columns(spark: SparkSession, tmp_path: Path, writ
     plain = [f"{KEYS[key]} AS k{i}" for i, key in enumerate(by)]
     events(spark).write.parquet(str(tmp_path / "keys"))
     events(spark).selectExpr("*", *plain).write.parquet(str(tmp_path / "plain"))
-    zskip.table(spark, str(tmp_path / "plain")).optimize(by=["k0", "k1", "k2"], files=12, curve=curve, writer=writer)
     table = zskip.table(spark, str(tmp_path / "keys"))
-    result = table.optimize(by=by, files=12, curve=curve, writer=writer)
+    with written_by(writer):
+        zskip.table(spark, str(tmp_path / "plain")).optimize(by=["k0", "k1", "k2"], files=12, curve=curve)
+        result = table.optimize(by=by, files=12, curve=curve)
     assert (result.by, result.writer) == (("CAST(ts AS DATE)", "lower(email)", "pmod(hash(id), 64)"), writer)
     assert ids_of_files(spark, tmp_path / "keys") == ids_of_files(spark, tmp_path / "plain")
     assert table.df().columns == events(spark).columns

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tiers
 from pyspark.sql import DataFrame, SparkSession
+from written_by import written_by
 
 import zskip
 from zskip.errors import ColumnError, InputError
@@ -58,7 +59,8 @@ PREDICATES = [
 def test_files_are_clustered_by_nested_fields(spark: SparkSession, path: Path, writer: str, curve: str) -> None:
     before = {where: rows_of(spark.read.parquet(str(path)).where(where)) for where in ["true", *PREDICATES]}
     table = zskip.table(spark, str(path))
-    result = table.optimize(by=["ST.a", "st.c.d"], files=16, curve=curve, writer=writer)
+    with written_by(writer):
+        result = table.optimize(by=["ST.a", "st.c.d"], files=16, curve=curve)
     assert (result.by, result.writer, result.rows) == (("st.a", "st.c.d"), writer, ROWS)
     assert result.predicted_share_after < 0.7 * result.predicted_share_before
     for where, rows in before.items():

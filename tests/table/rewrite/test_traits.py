@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from written_by import written_by
 
 import zskip
 from zskip.errors import UnsupportedError, ZskipWarning
@@ -78,8 +79,9 @@ def test_values_outside_of_a_type_are_written_by_spark(spark: SparkSession, tmp_
 
 def test_the_writer_of_spark_says_which_types_it_changes(spark: SparkSession, tmp_path: Path) -> None:
     path = make_table(tmp_path / "t", u8=COLUMNS["u8"], kind=COLUMNS["kind"])
-    with pytest.warns(ZskipWarning, match='"u8" is no longer of Parquet\'s type uint8; column "kind" .*dictionary'):
-        result = zskip.table(spark, path).optimize(by=["a", "b"], writer="spark")
+    change = '"u8" is no longer of Parquet\'s type uint8; column "kind" .*dictionary'
+    with written_by("spark"), pytest.warns(ZskipWarning, match=change):
+        result = zskip.table(spark, path).optimize(by=["a", "b"])
     assert len(result.notes) == 2
     assert "lost" in str(result) or result.notes
 
@@ -137,7 +139,8 @@ def test_bloom_filters_stay(spark: SparkSession, tmp_path: Path, writer: str) ->
     blooms = {f"parquet.bloom.filter.enabled#{name}": "true" for name in ("uid", "s.k")}
     frame.repartition(2).write.options(**blooms).parquet(path)
     table = zskip.table(spark, path)
-    table.optimize(by=["a", "b"], files=2, writer=writer)
+    with written_by(writer):
+        table.optimize(by=["a", "b"], files=2)
     table.append(frame)
     files = list(Path(path).glob("*.parquet"))
     assert len(files) >= 3

@@ -41,7 +41,6 @@ class Candidate:
     curve: str
     """As `optimize` takes it; `as it is` for the current table."""
     files: int
-    sort_within_files: bool
     kept: float
     """Mean share of the rows (0 to 1) that lie in files which a query reads; low and high: a 90 % interval."""
     kept_low: float

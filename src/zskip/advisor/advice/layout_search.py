@@ -160,7 +160,7 @@ def evaluate_current(question: Question, by: tuple[str, ...], files: int) -> Can
     """Evaluate the table as it is today."""
     question = question.draw_queries()
     current = _evaluate(question, by, "as it is", question.today, 0.0)
-    return dataclasses.replace(current, files=files, sort_within_files=bool(by), bytes_to_write=0)
+    return dataclasses.replace(current, files=files, bytes_to_write=0)
 
 
 def _evaluate(question: Question, by: tuple[str, ...], curve: str, reads: Reads, error: float) -> Candidate:
@@ -172,7 +172,6 @@ def _evaluate(question: Question, by: tuple[str, ...], curve: str, reads: Reads,
         by=by,
         curve=curve,
         files=question.files,
-        sort_within_files=question.target.sort_within_files,
         kept=kept[0],
         kept_low=kept[1],
         kept_high=kept[2],

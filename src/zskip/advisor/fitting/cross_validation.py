@@ -38,7 +38,6 @@ class Target:
     """(partitions,)."""
     file_rows: float | None = None
     """Rows of a file if `files` are fewer than the layout gets."""
-    sort_within_files: bool = True
     page_rows: int = 20_000
     unseen: float = UNSEEN
     """Share (0 to 1) of tomorrow's queries that are not in the workload."""
@@ -140,9 +139,9 @@ def predict_reads(
     """
     tie = np.random.default_rng(0).integers(0, 2**63, len(clustering), dtype=np.uint64)
     files, keys = layout.place(clustering.columns, clustering.nulls, clustering.partition, tie)
-    by_key = np.argsort(keys, kind="stable") if target.sort_within_files else np.arange(len(keys))
+    by_key = np.argsort(keys, kind="stable")
     order = by_key[np.argsort(files[by_key], kind="stable")]
-    if target.sort_within_files and (pages := layout.page_order) is not None and len(order):
+    if (pages := layout.page_order) is not None and len(order):
         weights = _row_weights(table.sample, target)[order]
         least_rows = _LEAST_OF_PAGE * float(weights.mean())
         starts = np.flatnonzero(np.diff(files[order], prepend=-1))

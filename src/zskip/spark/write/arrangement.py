@@ -66,7 +66,6 @@ class ClusteredRows:
     """Rows in the order of a layout."""
 
     layout: Layout
-    sort_within_files: bool
 
     @property
     def partition_of_file(self) -> npt.NDArray[np.integer[Any]]:
@@ -80,7 +79,7 @@ class ClusteredRows:
 
     def write_files(self, job: ArrowRewrite) -> list[Written]:
         """Write each row to its file."""
-        return job.write_by_layout(self.layout, sort=self.sort_within_files)
+        return job.write_by_layout(self.layout)
 
     def live_rows(self, session: SparkSession, rows: LiveRows) -> DataFrame:
         """Read the rows in any order."""
@@ -88,11 +87,11 @@ class ClusteredRows:
 
     def write_rows(self, job: ArrowRows, rows: int) -> list[Written]:
         """Write each row to its file."""
-        return job.write_by_layout(self.layout, rows, sort=self.sort_within_files).files
+        return job.write_by_layout(self.layout, rows).files
 
     def routed(self, live: DataFrame, ordinal: str) -> DataFrame:
         """Route each row to its file."""
-        return routed(live, ordinal, self.layout, sort=self.sort_within_files)
+        return routed(live, ordinal, self.layout)
 
     def file_rows(self, live: Ints) -> Ints | None:
         """None: the layout says only about how many."""

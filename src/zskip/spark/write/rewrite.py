@@ -59,7 +59,6 @@ class WriteOptions:
     """How files are written."""
 
     compression: Compression
-    sort_within_files: bool = True
     row_group_bytes: int = 128 << 20
     page_rows: int = 20_000
     bloom_filters: tuple[str, ...] = ()
@@ -95,7 +94,7 @@ def rewrite(frame: DataFrame, ordinal: str, layout: Layout, target: str, options
     ordinal: as in `routed`. All else comes back as it was: columns, their order and types. Spark may add one file
     without rows.
     """
-    write_rows(routed(frame, ordinal, layout, sort=options.sort_within_files), target, options)
+    write_rows(routed(frame, ordinal, layout), target, options)
 
 
 def write_rows(rows: DataFrame, target: str, options: WriteOptions) -> None:
@@ -107,18 +106,17 @@ def write_rows(rows: DataFrame, target: str, options: WriteOptions) -> None:
     writer.option("parquet.page.row.count.limit", options.page_rows).options(**_WRITER_OPTIONS).parquet(target)
 
 
-def routed(frame: DataFrame, ordinal: str, layout: Layout, *, sort: bool) -> DataFrame:
-    """Bring every row of a frame to the partition of Spark that has the number of its file in the layout.
+def routed(frame: DataFrame, ordinal: str, layout: Layout) -> DataFrame:
+    """Bring every row of a frame to the partition of Spark that has the number of its file in the layout, sorted there.
 
-    ordinal: name of the column with the number of the row's Hive partition, which is dropped; sort: whether the rows of
-    a file are sorted by their key. The frame must come from a `writing_session`. A row in the wrong place fails the
-    job.
+    ordinal: name of the column with the number of the row's Hive partition, which is dropped. The frame must come from
+    a `writing_session`. A row in the wrong place fails the job.
     """
     key = free_name("__zskip_key", frame.columns)
     file_id = free_name("__zskip_file", frame.columns)
     placed = place(frame, layout, ordinal=ordinal, key=key, file_id=file_id).drop(ordinal)
     rows = route(placed, file_id, layout.file_count).drop(file_id)
-    return (rows.sortWithinPartitions(key) if sort else rows).drop(key)
+    return rows.sortWithinPartitions(key).drop(key)
 
 
 def file_of(name: str) -> int:

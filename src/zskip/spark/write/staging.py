@@ -39,18 +39,17 @@ def stage_files(
     by_spark: Callable[[str, str], int],
     *,
     source: str,
-    writer: str = "auto",
 ) -> StagedFiles:
     """Write files into a staging directory, which is gone after a failure.
 
     through_arrow: each writes into a directory, and raises NotReadable where the next one may do better, and NotArrow
     where only Spark can. by_spark: takes the directory and the reason, and returns the number of rows. source: what the
-    rows are of, for messages; writer: as in `Table.optimize`.
+    rows are of, for messages.
     """
     from zskip.spark.write.arrow.schema import NotArrow, NotReadable
 
-    reason = 'writer="spark"'
-    for write in through_arrow if writer != "spark" else ():
+    reason = ""
+    for write in through_arrow:
         try:
             return stage_through_arrow(table, storage, write)
         except NotArrow as error:
@@ -59,8 +58,6 @@ def stage_files(
                 _log.info("%s: Spark reads the files: %s", source, reason)
                 continue
             break
-    if writer == "arrow":
-        raise not_through_arrow(source, reason)
     _log.info("%s: Spark writes the new files: %s", source, reason)
     return _stage_by_spark(table, storage, by_spark, reason)
 
@@ -120,8 +117,3 @@ def check_spark_writes(root: str, stored: str | None, reason: str) -> None:
             f'Arrow has to write "{root}", and does not ({reason}): Spark would write column "{column}" as another '
             "type, or its parts without ids; change that, or write with another engine"
         )
-
-
-def not_through_arrow(root: str, reason: str) -> UnsupportedError:
-    """The error for writer="arrow"."""
-    return UnsupportedError(f'"{root}" cannot be rewritten through Arrow: {reason}; leave writer="arrow" out')

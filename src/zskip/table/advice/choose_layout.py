@@ -93,7 +93,6 @@ def choose_layout(
     target = Target(
         files=np.maximum(files, 1),
         partition_rows=partition_rows,
-        sort_within_files=request.sort_within_files,
         unseen=request.unseen,
         seed=request.seed,
         smallest=smallest,

@@ -60,7 +60,7 @@ def arguments_of(request: OptimizeRequest) -> str:
     """The arguments that must be equal for a call to continue another one."""
     arguments: dict[str, Any] = {
         name: getattr(request, name)
-        for name in ("by", "curve", "build", "files", "target_file_size", "where", "sort_within_files", "max_batch")
+        for name in ("by", "curve", "build", "files", "target_file_size", "where", "max_batch")
     }
     # Not the queries themselves: their literals may be private.
     digest = hashlib.sha256(repr(request.workload).encode("utf-8", "surrogatepass")).hexdigest()

@@ -24,11 +24,9 @@ from zskip.formats.compression import Compression
 from zskip.formats.footers.inspection import Inspection
 from zskip.index import refresh
 from zskip.layout.layout import Layout
-from zskip.layout.pages import MOST_ROWS
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
 from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sample, Snapshot
-from zskip.spark.write.staging import not_through_arrow
 from zskip.storage.overlay import Overlay
 from zskip.table.advice.choose_layout import (
     ChosenLayout,
@@ -40,7 +38,6 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import Depths, count_depths, record_operation
 from zskip.table.optimize_request import (
-    ARROW,
     OptimizeRequest,
     clustering_fields,
     files_per_partition,
@@ -52,7 +49,6 @@ from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_selection import inspect_selected, select_partitions, select_unchanged
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import (
-    ENGINE_WRITES,
     OldFiles,
     Rewrite,
     choose_engine,
@@ -126,8 +122,6 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
         reader = open_reader(handle)
         reader.check()
         engine = choose_engine(handle, reader, into=request.into, compression=request.compression)
-        if engine is not None and request.writer == ARROW:
-            raise not_through_arrow(handle.storage.root, ENGINE_WRITES)
         plan = _plan(spark, handle, request, reader)
         request = dataclasses.replace(request, by=tuple(field.name for field in plan.fields))
     copied = plan.copied
@@ -140,7 +134,7 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
             return dataclasses.replace(
                 _result(handle, plan, request, timer), files_after=len(copied), bytes_after=copied.bytes
             )
-        writer = open_writer(spark, handle, target, engine, request.writer)
+        writer = open_writer(spark, handle, target, engine)
         try:
             with timer.step("sample"):
                 sample = _sample(spark, plan, request)
@@ -239,7 +233,6 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, reader:
         reader = reader.select(files)
     sizes = np.bincount(files.partition_of, files.sizes, count).astype(np.int64)
     compression = request.compression or Compression(codec=footers.codec or "zstd")
-    sorts = request.sort_within_files
     return _Plan(
         reader=reader,
         fields=fields,
@@ -248,7 +241,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, reader:
         copied=copied,
         files=files_per_partition(request, rows, sizes),
         compression=compression,
-        page_rows=rows_per_page(handle.storage, files, rows, fields, compression) if sorts else MOST_ROWS,
+        page_rows=rows_per_page(handle.storage, files, rows, fields, compression),
     )
 
 
@@ -324,9 +317,7 @@ def _files_to_rewrite(plan: _Plan) -> dict[str, Any]:
 def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
     from zskip.spark.write.arrangement import ClusteredRows
 
-    return Rewrite(
-        arrangement=ClusteredRows(layout=layout, sort_within_files=request.sort_within_files), **_files_to_rewrite(plan)
-    )
+    return Rewrite(arrangement=ClusteredRows(layout=layout), **_files_to_rewrite(plan))
 
 
 def _commit_info(plan: _Plan, request: OptimizeRequest, chosen: ChosenLayout) -> dict[str, Any]:

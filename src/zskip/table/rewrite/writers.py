@@ -25,7 +25,7 @@ from zskip.records import Ints, Snapshot
 from zskip.spark.write.staging import check_spark_writes, stage_files
 from zskip.storage import Storage
 from zskip.table.handle import Handle
-from zskip.table.optimize_request import ARROW, AUTO, SPARK
+from zskip.table.optimize_request import ARROW, SPARK
 from zskip.table.rewrite.step_timer import StepTimer
 
 if TYPE_CHECKING:
@@ -157,15 +157,12 @@ def copy_files(source: Storage, target: Handle, files: Snapshot) -> None:
 class FileWriter:
     """Writes files into a staging directory, through Arrow where that changes nothing; the format commits them."""
 
-    def __init__(
-        self, spark: SparkSession, source: Storage, target: Handle, *, replaces: bool, writer: str = AUTO
-    ) -> None:
-        """source: of the files to read; replaces: whether the commit removes them; writer: as in `Table.optimize`."""
+    def __init__(self, spark: SparkSession, source: Storage, target: Handle, *, replaces: bool) -> None:
+        """source: of the files to read; replaces: whether the commit removes them."""
         self._spark = spark
         self._source = source
         self._target = target
         self._replaces = replaces
-        self._requested = writer
         self.writer = SPARK
         self.writer_reason = ""
         self._staging: str | None = None
@@ -190,7 +187,6 @@ class FileWriter:
                 roads,
                 lambda staging, reason: self._write_by_spark(rewrite, staging, reason),
                 source=snapshot.root,
-                writer=self._requested,
             )
             self._staging, self.writer_reason = written.directory, written.spark_reason
             self.writer = SPARK if self.writer_reason else ARROW
@@ -340,14 +336,14 @@ class EngineWriter:
         """Do nothing: an engine cleans up after a failed commit itself."""
 
 
-def open_writer(spark: SparkSession, handle: Handle, target: Handle, engine: Engine | None, writer: str) -> Writer:
-    """Choose who writes a rewrite's files; engine, writer: as `choose_engine` and `Table.optimize` have them.
+def open_writer(spark: SparkSession, handle: Handle, target: Handle, engine: Engine | None) -> Writer:
+    """Choose who writes a rewrite's files; engine: as `choose_engine` has it.
 
     target: the table itself, or another one, to which the rows are copied.
     """
     if engine is not None:
         return EngineWriter(spark, engine)
-    return FileWriter(spark, handle.storage, target, replaces=target is handle, writer=writer)
+    return FileWriter(spark, handle.storage, target, replaces=target is handle)
 
 
 def warn_of_losses(root: str, notes: Sequence[str]) -> None:
@@ -365,7 +361,7 @@ def rewrite_in_place(
     timer: StepTimer,
 ) -> EngineCommit:
     """Write the new files of one rewrite and commit them in place of the old, or change nothing."""
-    writer = open_writer(spark, handle, handle, rewrite.reader.engine, AUTO)
+    writer = open_writer(spark, handle, handle, rewrite.reader.engine)
     try:
         with timer.step("rewrite"):
             writer.write(rewrite)

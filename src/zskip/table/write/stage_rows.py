@@ -158,7 +158,7 @@ def _stage_by_own_cuts(
 
     def write(staging: str) -> RowsWritten:
         job = _rows_job(handle, spark, incoming, plan, staging)
-        return job.write_joined(layout, rows, count_files, sort=request.sort_within_files)
+        return job.write_joined(layout, rows, count_files)
 
     try:
         with timer.step("write"):
@@ -269,11 +269,6 @@ class _Writing:
         """The most rows of a page."""
         return self.plan.page_rows or MOST_ROWS
 
-    @property
-    def sorts(self) -> bool:
-        """Whether the rows of a file are sorted by their keys."""
-        return self.plan.request is None or self.plan.request.sort_within_files
-
 
 def _write(handle: Handle, spark: SparkSession, writing: _Writing) -> StagedFiles:
     """Write the rows; the number of a file is that of the layout, or without one of its Hive partition."""
@@ -313,9 +308,9 @@ def _rows_job(handle: Handle, spark: SparkSession, incoming: Incoming, plan: Wri
 def _write_through_arrow(handle: Handle, spark: SparkSession, writing: _Writing, staging: str) -> RowsWritten:
     job = _rows_job(handle, spark, writing.incoming, writing.plan, staging)
     if writing.layout is not None and writing.spool is not None:
-        return job.write_spooled(writing.layout, writing.spool, sort=writing.sorts)
+        return job.write_spooled(writing.layout, writing.spool)
     if writing.layout is not None:
-        return job.write_by_layout(writing.layout, writing.rows, sort=writing.sorts)
+        return job.write_by_layout(writing.layout, writing.rows)
     if writing.is_routed:
         return job.write_by_partition(len(writing.incoming.directories), writing.rows)
     return job.write_in_order()
@@ -339,7 +334,7 @@ def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, stag
     observation = Observation()
     counted = frame.observe(observation, F.count(F.lit(1)).alias("rows"))
     if writing.layout is not None:
-        rows = routed(counted, ordinal, writing.layout, sort=writing.sorts)
+        rows = routed(counted, ordinal, writing.layout)
     elif writing.is_routed:
         rows = route(counted, ordinal, len(writing.incoming.directories)).drop(ordinal)
     else:

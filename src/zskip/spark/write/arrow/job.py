@@ -214,7 +214,7 @@ class ArrowRewrite(_ArrowJob):
     rows: int
     """Rows of all files to rewrite."""
 
-    def write_by_layout(self, layout: Layout, *, sort: bool) -> list[Written]:
+    def write_by_layout(self, layout: Layout) -> list[Written]:
         """Write every row to the file that a layout assigns; raises NotArrow if Spark itself has to write.
 
         Tasks may also leave files that they do not report: a commit must leave those out.
@@ -228,7 +228,6 @@ class ArrowRewrite(_ArrowJob):
             layout=layout,
             files=layout.file_count,
             files_a_group=group_files(layout.file_count, snapshot.bytes, cores),
-            sort=sort,
         )
         tasks = split_into_tasks(snapshot, self.readable, TASKS_A_CORE * cores)
         place = placer(placement, self._reach_source(), corrected=self._corrected(), matching=self.readable.matching)
@@ -351,33 +350,33 @@ class ArrowRows(_ArrowJob):
                 spool.fill()
             yield spool
 
-    def write_spooled(self, layout: Layout, spool: Spool, *, sort: bool) -> RowsWritten:
+    def write_spooled(self, layout: Layout, spool: Spool) -> RowsWritten:
         """Write the rows of a spool, each to the file that a layout assigns; raises as `write_by_layout`."""
-        placement, options = self._placement(layout, layout.file_count, spool.rows, sort=sort)
+        placement, options = self._placement(layout, layout.file_count, spool.rows)
         with self._explain_failures(), by_value():
             shipped = route_batches(spool.batches.mapInArrow(spool_placer(placement), SHIPPED), placement)
             written = shipped.mapInArrow(writer(options, placement.files_a_group), WRITTEN)
             return _rows_written(compat.collect_arrow(written))
 
-    def write_by_layout(self, layout: Layout, rows: int, *, sort: bool) -> RowsWritten:
+    def write_by_layout(self, layout: Layout, rows: int) -> RowsWritten:
         """Write every row to the file that a layout assigns; raises NotArrow if Spark itself has to write.
 
         rows: about how many there are. Tasks may also leave files that they do not report. Raises Recomputed.
         """
-        return self._write(layout, layout.file_count, rows, sort=sort)
+        return self._write(layout, layout.file_count, rows)
 
     def write_by_partition(self, partitions: int, rows: int) -> RowsWritten:
         """Write a file for each Hive partition, whose number is the file's; raises as `write_by_layout`."""
-        return self._write(None, partitions, rows, sort=False)
+        return self._write(None, partitions, rows)
 
-    def write_joined(self, layout: Layout, rows: int, count_files: Callable[[int], int], *, sort: bool) -> RowsWritten:
+    def write_joined(self, layout: Layout, rows: int, count_files: Callable[[int], int]) -> RowsWritten:
         """Write rows that nobody has counted; raises as `write_by_layout`.
 
         Segments of the layout that lie side by side become one file, whose number is that of the first. layout: of an
         unpartitioned table of about so many rows; count_files: of so many rows.
         """
         layout, levels = side_by_side(layout)
-        placement, options = self._placement(layout, layout.file_count, rows, sort=sort)
+        placement, options = self._placement(layout, layout.file_count, rows)
         joinings: list[Joining] = []
 
         def divide(sizes: Ints) -> Ints:
@@ -405,7 +404,7 @@ class ArrowRows(_ArrowJob):
             rows = self._named(self.frame.drop(self.ordinal))
             return _rows_written(compat.collect_arrow(rows.mapInArrow(row_writer(options), WRITTEN)))
 
-    def _placement(self, layout: Layout | None, files: int, rows: int, *, sort: bool) -> tuple[Placement, FileOptions]:
+    def _placement(self, layout: Layout | None, files: int, rows: int) -> tuple[Placement, FileOptions]:
         schema, schema_json = self._check()
         make_bounds = None if layout is None else self._make_bounds(layout.fields)
         placement = Placement(
@@ -414,7 +413,6 @@ class ArrowRows(_ArrowJob):
             layout=layout,
             files=files,
             files_a_group=group_files(files, int(rows * self.row_bytes), self.spark.sparkContext.defaultParallelism),
-            sort=sort,
             make_bounds=make_bounds,
         )
         page_order = None if layout is None else layout.page_order
@@ -434,8 +432,8 @@ class ArrowRows(_ArrowJob):
         )
         return partial(KeyBounds, keys) if keys else None
 
-    def _write(self, layout: Layout | None, files: int, rows: int, *, sort: bool) -> RowsWritten:
-        placement, options = self._placement(layout, files, rows, sort=sort)
+    def _write(self, layout: Layout | None, files: int, rows: int) -> RowsWritten:
+        placement, options = self._placement(layout, files, rows)
         has_spread = layout is not None and int(layout.spread.max(initial=1)) > 1
         with self._explain_failures(), by_value():
             shipped = self._shipped(placement, () if layout is None else layout.fields, has_spread=has_spread)

@@ -79,13 +79,12 @@ class Placement:
         layout: Layout | None,
         files: int,
         files_a_group: int,
-        sort: bool = False,
         make_bounds: MakeBounds | None = None,
     ) -> None:
         """named: the schema with the table's names, where files name its columns otherwise; layout: None where a
         row's Hive partition is the number of its file; files: their number; files_a_group: how many files, one after
-        another, are one group, which takes the place of its files in the shuffle; sort: whether the rows of a file are
-        to be sorted by their keys; make_bounds: where the far side gets the bounds of keys."""
+        another, are one group, which takes the place of its files in the shuffle; make_bounds: where the far side gets
+        the bounds of keys."""
         self.schema = schema
         fields = () if layout is None else layout.fields
         stored = schema if named is None else named
@@ -95,7 +94,6 @@ class Placement:
         self.layout = None if layout is None else layout.to_json()
         self.files = files
         self.files_a_group = files_a_group
-        self.sort = sort
         self.make_bounds = make_bounds
 
 
@@ -310,7 +308,7 @@ def _take(placed: Sequence[_Placed], order: Ints, placement: Placement) -> pa.Re
     rows = pa.array(order)
     names = placement.schema.names
     columns = [shrink(join([part.batch.column(i) for part in placed])).take(rows) for i in range(len(names))]
-    if placement.sort:
+    if placement.layout is not None:
         keys = cast(Keys, np.concatenate([part.keys for part in placed if part.keys is not None]))
         names, columns = [*names, KEY], [*columns, key_array(keys[order])]
     return pa.RecordBatch.from_arrays(columns, names)
