@@ -48,7 +48,7 @@ QUERIES = {
     "filter": "SELECT id FROM {t} WHERE id < 250 AND p = 0",
     "top-k": "SELECT id, v FROM {t} WHERE id > 30 ORDER BY id DESC LIMIT 10",
     "limit": "SELECT count(*) FROM (SELECT v FROM {t} WHERE id > 30 LIMIT 10)",
-    "count": "SELECT p, count(*), max(id) FROM {t} WHERE id > 30 GROUP BY p",
+    "count": "SELECT count(*), max(id) FROM {t} WHERE id > 30",
     "join": "SELECT /*+ MERGE(d) */ sum(id), count(*) FROM {t} t JOIN d ON t.id = d.k WHERE d.w = 3",
     "broadcast": "SELECT /*+ BROADCAST(d) */ sum(id), count(*) FROM {t} t JOIN d ON t.id = d.k WHERE d.w = 3",
     "dimensions": "SELECT /*+ MERGE(d, e) */ sum(id) FROM {t} t JOIN d ON t.id = d.k JOIN e ON d.w = e.x WHERE e.y = 2",

@@ -1,5 +1,4 @@
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
@@ -70,17 +69,5 @@ final class LoggedFiles extends Listing {
       directories.add(new PartitionDirectory(partitions.values(i), ScanQuery.seq(statuses)));
     }
     return ScanQuery.seq(directories);
-  }
-
-  List partitions() {
-    int[][] byPartition = partitions.divide(matching);
-    List all = new ArrayList();
-    for (int i = 0; i < byPartition.length; i++) {
-      if (byPartition[i] == null) continue;
-      int[] ofIndex = new int[byPartition[i].length];
-      for (int k = 0; k < ofIndex.length; k++) ofIndex[k] = numbers[byPartition[i][k]];
-      all.add(Arrays.asList(new Object[] {partitions.values(i), ofIndex}));
-    }
-    return all;
   }
 }

@@ -74,7 +74,4 @@ final class ListedTasks extends Listing {
     }
     return left;
   }
-
-  /** Iceberg's partitions are hidden. */
-  List partitions() { return new ArrayList(); }
 }

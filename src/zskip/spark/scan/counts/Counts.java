@@ -1,5 +1,6 @@
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -45,47 +46,30 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
   public boolean isDefinedAt(Object node) { return true; }
 
   public Object applyOrElse(Object node, Function1 otherwise) {
-    if (!(node instanceof Aggregate)) return node;
+    if (!(node instanceof Aggregate) || !((Aggregate) node).groupingExpressions().isEmpty()) return node;
     Aggregate whole = (Aggregate) node;
     FilteredRelation relation = FilteredRelation.of(whole.child());
     // Iceberg has counted what it can before.
     boolean isFiles = relation != null && relation.leaf instanceof LogicalRelation;
     if (!isFiles || !relation.query().notes.isEmpty()) return node;
-    List groups = JavaConverters.seqAsJavaList(whole.groupingExpressions());
-    List columns = columns(groups, relation);
     Parts parts = new Parts(relation);
     List results = parts.rewritten(JavaConverters.seqAsJavaList(whole.aggregateExpressions()));
-    if (columns == null || results == null || columns.isEmpty() && parts.aggregates.isEmpty()) return node;
+    if (results == null || parts.aggregates.isEmpty()) return node;
     ScanQuery query = relation.query();
-    Groups byPartition = columns.isEmpty() ? null : Groups.of(Relations.index(relation.leaf), columns);
-    if (byPartition == null && !columns.isEmpty()) return node;
-    String by = byPartition == null ? null : byPartition.text();
-    Object[] arguments = {query.ofPartitions, query.ofData, Json.write(parts.aggregates), by};
+    Object[] arguments = {query.ofPartitions, query.ofData, Json.write(parts.aggregates)};
     String text = (String) Relations.index(relation.leaf).ask(KIND, arguments);
     if (text == null) return node;
     Map answer = Json.read(text);
     LogicalPlan others = relation.withNote(KIND, answer.get("note"));
     if (others == relation.leaf) return node;
-    List named = new ArrayList(groups);
-    named.addAll(parts.aliases.values());
+    List named = new ArrayList(parts.aliases.values());
     LogicalPlan partial = aggregate(whole, ScanQuery.seq(named), relation.over(others));
-    LogicalPlan known = known((List) answer.get("rows"), byPartition, JavaConverters.seqAsJavaList(partial.output()));
+    LogicalPlan known = known((List) answer.get("values"), JavaConverters.seqAsJavaList(partial.output()));
     Seq both = ScanQuery.seq(Arrays.asList(new Object[] {partial, known}));
     return aggregate(whole, ScanQuery.seq(results), new Union(both, false, false));
   }
 
-  /** The columns of the relation by which rows are grouped, names and types; null where one is something else. */
-  private static List columns(List groups, FilteredRelation relation) {
-    List described = new ArrayList();
-    for (int i = 0; i < groups.size(); i++) {
-      Attribute column = groups.get(i) instanceof Attribute ? relation.column((Expression) groups.get(i)) : null;
-      if (column == null) return null;
-      described.add(Arrays.asList(new Object[] {column.name(), column.dataType().json()}));
-    }
-    return described;
-  }
-
-  /** An aggregate by the same groups. */
+  /** An aggregate with other results over another relation. */
   private static LogicalPlan aggregate(Aggregate like, Seq results, LogicalPlan child) {
     Object[] parts = new Object[like.productArity()];
     for (int i = 0; i < parts.length; i++) parts[i] = like.productElement(i);
@@ -94,26 +78,16 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
     return (LogicalPlan) like.makeCopy(parts);
   }
 
-  /** Rows of texts as a relation with columns like the given ones; after the number of a group where there are any. */
-  private static LogicalPlan known(List texts, Groups byPartition, List like) {
+  /** A row of texts as a relation with columns like the given ones. */
+  private static LogicalPlan known(List texts, List like) {
     List output = new ArrayList();
-    for (int i = 0; i < like.size(); i++) output.add(((Attribute) like.get(i)).newInstance());
-    List rows = new ArrayList();
-    for (int i = 0; i < texts.size(); i++) {
-      List row = (List) texts.get(i);
-      Object[] values = new Object[like.size()];
-      int groups = like.size() - row.size();
-      if (byPartition != null) {
-        Object[] group = byPartition.values(Integer.parseInt((String) row.get(0)));
-        System.arraycopy(group, 0, values, 0, group.length);
-        row = row.subList(1, row.size());
-        groups = group.length;
-      }
-      for (int j = groups; j < values.length; j++) {
-        values[j] = IndexValue.value((String) row.get(j - groups), ((Attribute) like.get(j)).dataType());
-      }
-      rows.add(new GenericInternalRow(values));
+    Object[] values = new Object[like.size()];
+    for (int i = 0; i < values.length; i++) {
+      Attribute column = (Attribute) like.get(i);
+      output.add(column.newInstance());
+      values[i] = IndexValue.value((String) texts.get(i), column.dataType());
     }
+    List rows = Collections.singletonList(new GenericInternalRow(values));
     // The number of its parameters grew with the versions of Spark.
     java.lang.reflect.Constructor make = LocalRelation.class.getConstructors()[0];
     Object[] parts = new Object[] {ScanQuery.seq(output), ScanQuery.seq(rows), Boolean.FALSE, Option.empty()};

@@ -2,53 +2,38 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from zskip.errors import ConflictError
 from zskip.index import BoundIndex
 from zskip.prune import Tally
-from zskip.records import Bools, Ints, LeafReport
+from zskip.records import Bools, LeafReport
 from zskip.spark.scan.first_rows.first_rows import column_of, sure_rows
 from zskip.spark.scan.listings.choice import Choice
 from zskip.spark.scan.listings.masks import pack_mask, unpack_mask
 from zskip.types import DataType, Encoded, decode_decimal
 
 KIND = "count"
-_MOST_WORK = 20_000_000
-"""Files times groups."""
 _NO_FORM = DataType("long")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Counted:
-    """Files that are counted, and rows of texts that stand for them."""
+def count(stats: BoundIndex, choice: Choice, aggregates_json: str) -> str | None:
+    """Count files by the index, for `Counts.java`, as JSON: a note that drops them from a scan, and values for them.
 
-    files: Bools
-    rows: list[list[str | None]]
-
-
-def count(stats: BoundIndex, choice: Choice, aggregates_json: str, groups: str | None) -> str | None:
-    """Count files by the index, for `Counts.java`, as JSON: a note that drops them from a scan, and rows for them.
-
-    None if no file can be counted. aggregates_json: lists of function, column and type; groups: the group of each file
-    as `Groups.java` packs it, None where rows are not grouped.
+    None if no file can be counted. aggregates_json: lists of function, column and type.
     """
     if choice.pin is None:
         return None
     aggregates = json.loads(aggregates_json)
-    group_of = None if groups is None else np.frombuffer(base64.b64decode(groups), ">i4")
-    counted = _count(stats, choice.kept & choice.full, aggregates, group_of)
+    counted = _count(stats, choice.kept & choice.full, aggregates)
     if counted is None:
         return None
-    text = ", ".join(f"{function}({column or '*'})" for function, column, _ in aggregates) or "groups"
-    note = json.dumps({"files": pack_mask(counted.files), "text": text, "of": choice.pin})
-    return json.dumps({"note": note, "rows": counted.rows})
+    files, values = counted
+    text = ", ".join(f"{function}({column or '*'})" for function, column, _ in aggregates)
+    note = json.dumps({"files": pack_mask(files), "text": text, "of": choice.pin})
+    return json.dumps({"note": note, "values": values})
 
 
 def drop_counted(_: BoundIndex, choice: Choice, note_json: str) -> Choice:
@@ -62,11 +47,11 @@ def drop_counted(_: BoundIndex, choice: Choice, note_json: str) -> Choice:
 
 
 def _count(
-    stats: BoundIndex, files: Bools, aggregates: Sequence[Sequence[Any]], group_of: Ints | None
-) -> _Counted | None:
-    """Count the files of which the index knows all aggregates; all rows of the given files match.
+    stats: BoundIndex, files: Bools, aggregates: Sequence[Sequence[Any]]
+) -> tuple[Bools, list[str | None]] | None:
+    """Select the files of which the index knows all aggregates, and give these as texts; None if there are none.
 
-    group_of: (files,) group of each file, -1 for none.
+    files: those whose rows all match.
     """
     rows = sure_rows(stats)
     tallies = []
@@ -77,18 +62,13 @@ def _count(
             return None
         tallies.append(tally)
         files = files & tally.known(rows)
-    if group_of is not None:
-        files = files & (group_of >= 0)
-    groups = [None] if group_of is None else np.unique(group_of[files & (rows > 0)]).tolist()
-    if not files.any() or len(groups) * len(files) > _MOST_WORK:
+    if not files.any():
         return None
-    types = [_NO_FORM if t.stats is None or t.function == "count" else t.stats.type for t in tallies]
-    result: list[list[str | None]] = []
-    for group in groups:
-        members = files & (rows > 0) if group is None else files & (rows > 0) & (group_of == group)
-        values = [_text(tally.of(rows, members), data_type) for tally, data_type in zip(tallies, types, strict=True)]
-        result.append(values if group is None else [str(group), *values])
-    return _Counted(files=files, rows=result)
+    return files, [_text(tally.of(rows, files & (rows > 0)), _type(tally)) for tally in tallies]
+
+
+def _type(tally: Tally) -> DataType:
+    return _NO_FORM if tally.stats is None or tally.function == "count" else tally.stats.type
 
 
 def _tally(stats: BoundIndex, function: str, column: str | None, type_json: str | None) -> Tally | None:

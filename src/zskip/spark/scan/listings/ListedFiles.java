@@ -1,5 +1,4 @@
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
 import org.apache.hadoop.fs.FileStatus;
@@ -83,19 +82,5 @@ class ListedFiles extends Listing {
       }
     }
     return ScanQuery.seq(left);
-  }
-
-  List partitions() {
-    List partitions = new ArrayList();
-    for (int i = 0; i < directories.size(); i++) {
-      List statuses = files(directories.get(i));
-      int[] numbers = new int[statuses.size()];
-      for (int k = 0; k < numbers.length; k++) {
-        FileStatus file = ((FileStatusWithMetadata) statuses.get(k)).fileStatus();
-        numbers[k] = number((PartitionDirectory) directories.get(i), file);
-      }
-      partitions.add(Arrays.asList(new Object[] {((PartitionDirectory) directories.get(i)).values(), numbers}));
-    }
-    return partitions;
   }
 }

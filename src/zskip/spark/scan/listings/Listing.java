@@ -1,6 +1,5 @@
 import java.util.BitSet;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import SEQ;
@@ -43,9 +42,6 @@ abstract class Listing {
 
   /** Without the files that the index describes and that are not kept. */
   abstract Seq keep(BitSet kept);
-
-  /** The values of each partition (`InternalRow`) and the numbers of its files (`int[]`), as lists of two. */
-  abstract List partitions();
 
   /** Counts a file; number: -1 if the index does not describe it. */
   protected final void add(int number, long size, boolean isDeleted) {

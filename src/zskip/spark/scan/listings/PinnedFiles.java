@@ -1,7 +1,4 @@
-import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.BitSet;
-import java.util.List;
 import SEQ;
 
 /** The files of a pinned snapshot, which are those of the index, in its order. */
@@ -36,14 +33,5 @@ final class PinnedFiles extends Listing {
     left.and(matching);
     add(left);
     return snapshot.directories(left);
-  }
-
-  List partitions() {
-    int[][] numbers = snapshot.partitions.divide(matching);
-    List partitions = new ArrayList();
-    for (int i = 0; i < numbers.length; i++) {
-      if (numbers[i] != null) partitions.add(Arrays.asList(new Object[] {snapshot.partitions.values(i), numbers[i]}));
-    }
-    return partitions;
   }
 }
