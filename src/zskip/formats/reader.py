@@ -72,10 +72,6 @@ class MetadataReader:
         """Whether footers tell of the rows in files that no other file changes."""
         return self.snapshot.reading.feature is None
 
-    def add_statistics(self, snapshot: Snapshot) -> Snapshot:
-        """Add the statistics of files that only the format's own code can read."""
-        return snapshot
-
     def count_deleted_rows(self, snapshot: Snapshot) -> Ints | None:
         """(files,) the deleted rows of each file, estimated where the format does not say; None where nobody can."""
         return None

@@ -9,7 +9,6 @@ from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
 from zskip.table.handle import Handle
 from zskip.table.session import is_case_sensitive, session_versions
-from zskip.table.snapshot import open_metadata
 
 
 def load_index(handle: Handle) -> Index | None:
@@ -43,7 +42,7 @@ def bind_index(handle: Handle, snapshot: Snapshot, *, warn: bool = True) -> Boun
 
 def bind_metadata(handle: Handle, snapshot: Snapshot) -> BoundIndex:
     """Bind only the format's own metadata: partition values, and any statistics it keeps."""
-    return bind_without_index(_with_engine_statistics(handle, snapshot), case_sensitive=is_case_sensitive(handle))
+    return bind_without_index(snapshot, case_sensitive=is_case_sensitive(handle))
 
 
 def _bind(handle: Handle, snapshot: Snapshot) -> BoundIndex:
@@ -59,18 +58,10 @@ def _bind(handle: Handle, snapshot: Snapshot) -> BoundIndex:
         bound = bind_metadata(handle, snapshot)
     else:
         bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle), versions=session_versions(handle))
-        if bound.coverage < len(snapshot):
-            # Not bound again, so that damage costs one warning.
-            bound.snapshot = _with_engine_statistics(handle, snapshot)
     gap = _describe_gap(bound, has_index=index is not None)
     if gap and not bound.warn.done:
         _warn(handle, gap)
     return bound
-
-
-def _with_engine_statistics(handle: Handle, snapshot: Snapshot) -> Snapshot:
-    """Add the statistics that the session's engine has of files outside the index."""
-    return open_metadata(handle).add_statistics(snapshot)
 
 
 def _describe_gap(bound: BoundIndex, *, has_index: bool) -> str:

@@ -14,7 +14,6 @@ from zskip.formats.hudi.values import drop_widened_floats
 from zskip.records import Snapshot
 from zskip.spark.formats.hudi.bundle import is_loaded
 from zskip.spark.formats.hudi.commits import HudiEngine
-from zskip.spark.formats.hudi.statistics import add_statistics
 from zskip.spark.formats.reader import Reader
 from zskip.spark.forms import free_name
 from zskip.spark.jvm.compat import frame_of_rows
@@ -94,10 +93,6 @@ class HudiReader(Reader):
         frame = DataFrame(session._jsparkSession.baseRelationToDataFrame(chosen), session)
         # A union has no `_metadata`: Hudi's reader promises the rows' numbers in their files, and does not keep it.
         return _add_partition_numbers(frame.unionAll(frame.limit(0)), snapshot)
-
-    def add_statistics(self, snapshot: Snapshot) -> Snapshot:
-        """Add the bounds in Hudi's metadata table."""
-        return add_statistics(self._spark, self._table, snapshot) if is_loaded(self._spark) else snapshot
 
 
 def _add_partition_numbers(frame: DataFrame, snapshot: Snapshot) -> DataFrame:
