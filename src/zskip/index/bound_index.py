@@ -18,7 +18,7 @@ from zskip.index.store.locks import KeyedLocks
 from zskip.index.store.segment import Entries, SegmentReader
 from zskip.index.store.sketches import BoundSketches
 from zskip.predicate import Columns, Predicate, Term
-from zskip.prune import Decided, prune
+from zskip.prune import prune
 from zskip.records import (
     ALL_NULL,
     Bools,
@@ -111,16 +111,13 @@ class BoundIndex:
             granularity="file" if self.row_groups is None else "row_group",
         )
 
-    def prune(self, predicate: Predicate, decided: Sequence[Decided] = ()) -> PruneResult:
-        """Decide for every file whether some row might match, by all of its statistics.
-
-        decided: other known facts about parts of the predicate.
-        """
+    def prune(self, predicate: Predicate) -> PruneResult:
+        """Decide for every file whether some row might match, by all of its statistics."""
         sketches = None if self.sketches is None else self.sketches.for_predicate(predicate)
-        result = prune(predicate, self, sketches, decided)
+        result = prune(predicate, self, sketches)
         if self._by_reading:
             # The bounds of a partition are wider than both values that engines read in its directory.
-            kept = [prune(predicate, index, sketches, decided).kept for index in self._by_reading]
+            kept = [prune(predicate, index, sketches).kept for index in self._by_reading]
             result = dataclasses.replace(result, kept=result.kept & np.logical_or.reduce(kept))
         reading = self.snapshot.reading
         return dataclasses.replace(

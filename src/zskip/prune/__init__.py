@@ -2,7 +2,7 @@
 
 from zskip.prune.evaluate import StatsSource, evaluate
 from zskip.prune.order import Order, enough_files, top_files
-from zskip.prune.outcomes import Decided, Outcomes
+from zskip.prune.outcomes import Outcomes
 from zskip.prune.overlap import clustering
 from zskip.prune.prune import outcomes, prune
 from zskip.prune.tally import Tally

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zskip.predicate import Predicate
 from zskip.records import Bools
 
 
@@ -61,14 +60,3 @@ class Outcomes:
     def full(self) -> Bools:
         """(files,) whether every row is true."""
         return ~self.may_false & ~self.may_null
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Decided:
-    """A part of a predicate with outcomes that are known better than from its leaves."""
-
-    node: Predicate
-    """Compared by identity: equal text may mean two things."""
-    outcomes: Outcomes
-    kind: str
-    """The kind of pruning, for the report."""

@@ -8,7 +8,6 @@ All files are evaluated at once, as masks. An unknown may be anything, so it kee
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, reduce
 from operator import and_, or_
@@ -38,20 +37,18 @@ from zskip.predicate import (
 )
 from zskip.prune import monotone
 from zskip.prune.evaluate import StatsSource, evaluate, evaluate_terms, presence
-from zskip.prune.outcomes import Decided, Outcomes
+from zskip.prune.outcomes import Outcomes
 from zskip.records import Bools, ColumnStats, LeafReport, PruneResult
 from zskip.sketch import Answer, FileSketches
 
 
-def prune(
-    predicate: Predicate, stats: StatsSource, sketches: FileSketches | None = None, decided: Sequence[Decided] = ()
-) -> PruneResult:
+def prune(predicate: Predicate, stats: StatsSource, sketches: FileSketches | None = None) -> PruneResult:
     """Decide for every file whether some row might match, and whether all rows do.
 
     Unknowns keep the file: a column without statistics, a predicate that is not understood.
-    sketches, decided: for the same files in the same order.
+    sketches: for the same files in the same order.
     """
-    evaluation = _Evaluation(stats, sketches, decided)
+    evaluation = _Evaluation(stats, sketches)
     outcomes = evaluation.outcomes(predicate)
     return PruneResult(kept=outcomes.may_true, full=outcomes.full, leaves=tuple(evaluation.leaves))
 
@@ -64,10 +61,9 @@ def outcomes(predicate: Predicate, stats: StatsSource, sketches: FileSketches | 
 class _Evaluation:
     """Evaluates a predicate from its leaves up, and reports on each leaf."""
 
-    def __init__(self, stats: StatsSource, sketches: FileSketches | None, decided: Sequence[Decided] = ()) -> None:
+    def __init__(self, stats: StatsSource, sketches: FileSketches | None) -> None:
         self._stats = stats
         self._sketches = sketches
-        self._decided = {id(part.node): part for part in decided}
         self._occupied: Bools = stats.rows != 0
         self._terms: dict[Term, ColumnStats | None] = {}
         # Many leaves may share a column.
@@ -78,18 +74,6 @@ class _Evaluation:
         self.leaves: list[LeafReport] = []
 
     def outcomes(self, node: Predicate, negated: bool = False) -> Outcomes:
-        first, result = len(self.leaves), self._evaluate(node, negated)
-        decided = None if negated else self._decided.get(id(node))
-        if decided is None:
-            return result
-        result = result.intersect(decided.outcomes)
-        skipped = int(np.count_nonzero(~result.may_true))
-        if skipped:
-            sql = to_sql(node, shorten=True)
-            self.leaves[first:] = [LeafReport(sql=sql, skipped=skipped, kind=decided.kind)]
-        return result
-
-    def _evaluate(self, node: Predicate, negated: bool) -> Outcomes:
         if isinstance(node, And | Or):
             combine = and_ if isinstance(node, And) else or_
             empty = Outcomes.constant(isinstance(node, And), self._occupied)

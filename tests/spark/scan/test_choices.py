@@ -88,13 +88,6 @@ def test_other_files_are_asked_for(session: SparkSession, path: str, asked: list
     assert asked == ["prepare"] * 4
 
 
-def test_what_spark_decides_is_asked_each_time(session: SparkSession, path: str, asked: list[str]) -> None:
-    where = "translate(s, 'n', 'm') = 'm1'"
-    for number in (1, 2):
-        assert read(session, path, where) == (100, 1)
-        assert asked.count("prepare") == number
-
-
 def test_a_choice_that_python_will_forget_is_asked_for(
     session: SparkSession, path: str, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,7 +108,7 @@ def _pinned(spark: SparkSession, jvm: Jvm, schema: TableSchema) -> JavaObject:
 def _bound(spark: SparkSession, jvm: Jvm, files: JavaObject, pruning: Pruning) -> JavaObject:
     """The same files with an index bound to them."""
     install(spark)
-    python = java_callback(jvm, _bound_files(spark, pruning).answer, spark._jsparkSession)
+    python = java_callback(jvm, _bound_files(spark, pruning).answer)
     return new_instance(jvm, "zskip", files, python, jvm.longs(pruning.index.rows), pruning.is_watched)
 
 
@@ -133,7 +133,7 @@ def prune_listing(spark: SparkSession, frame: DataFrame, pruning: Pruning) -> Da
     root = qualify_root(pruning.index.snapshot.root)
     plan = frame._jdf.queryExecution().analyzed()
     rule, types = install(spark), (PLAN, "java.lang.String", "java.util.List", "boolean")
-    return frame_of(spark, invoke(jvm, rule, "bind", types, plan, root, files.to_java(spark), pruning.is_watched))
+    return frame_of(spark, invoke(jvm, rule, "bind", types, plan, root, files.to_java(), pruning.is_watched))
 
 
 def partition_columns(frame: DataFrame) -> frozenset[str]:

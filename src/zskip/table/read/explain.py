@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from zskip.errors import InputError
 from zskip.index import BoundIndex
-from zskip.predicate import Predicate, Unknown, conjuncts, is_unread, nodes, to_sql
-from zskip.records import Bools, Explanation, LeafReport, PruneResult, Regret, ScanStep, Snapshot
+from zskip.predicate import Predicate, Unknown, conjuncts, nodes, to_sql
+from zskip.records import Bools, Explanation, LeafReport, Regret, ScanStep, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.predicates import is_only_about, read_where
@@ -37,7 +37,7 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
         handle = _private_handle(handle, predicate)
     bound = bind_index(handle, snapshot, warn=where is not None)
     layout = last_layout(handle, snapshot)
-    steps, leaves, kept = _steps(handle, predicate, snapshot, bound)
+    steps, leaves, kept = _steps(predicate, snapshot, bound)
     return Explanation(
         path=handle.storage.root,
         where=text,
@@ -62,7 +62,7 @@ def _private_handle(handle: Handle, predicate: Predicate) -> Handle:
 
 
 def _steps(
-    handle: Handle, predicate: Predicate, snapshot: Snapshot, bound: BoundIndex
+    predicate: Predicate, snapshot: Snapshot, bound: BoundIndex
 ) -> tuple[list[ScanStep], list[LeafReport], Bools]:
     names: set[tuple[str, ...]] = {(name,) for name in snapshot.partition_names}
     partition_parts: list[Predicate] = []
@@ -78,20 +78,11 @@ def _steps(
         leaves += result.leaves
     steps.append(_step("partitions", kept, snapshot, bound))
     for part in others:
-        result = _prune(handle, part, snapshot, bound)
+        result = bound.prune(part)
         kept = kept & result.kept
         leaves += result.leaves
         steps.append(_step(to_sql(part, shorten=True), kept, snapshot, bound))
     return steps, leaves, kept
-
-
-def _prune(handle: Handle, part: Predicate, snapshot: Snapshot, bound: BoundIndex) -> PruneResult:
-    """Prune by a conjunct; with a session, Spark decides what zskip cannot read where columns are constant."""
-    if handle.spark is None or snapshot.reading.feature is not None or not is_unread(part):
-        return bound.prune(part)
-    from zskip.spark.scan.filters.constants import prune_text
-
-    return prune_text(open_frame(handle), bound, part)
 
 
 def _step(name: str, kept: Bools, snapshot: Snapshot, bound: BoundIndex) -> ScanStep:

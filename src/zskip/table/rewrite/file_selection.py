@@ -52,7 +52,7 @@ def select_partitions(handle: Handle, snapshot: Snapshot, where: str | None) -> 
         bound = bind_metadata(handle, stored)
     result = bound.prune(predicate)
     if (result.kept & ~result.full).any() and is_unread(predicate) and handle.spark is not None:
-        from zskip.spark.scan.filters.constants import prune_statement
+        from zskip.spark.scan.statement import prune_statement
 
         fields = [field for field in columns.fields if field.name in names or snapshot.has_hidden_partitions]
         result = prune_statement(handle.spark, bound, where, fields, case_sensitive=case_sensitive)

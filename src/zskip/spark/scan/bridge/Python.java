@@ -1,8 +1,6 @@
-import java.lang.ref.WeakReference;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
-import java.util.Arrays;
 import java.util.Base64;
 import java.util.Map;
 import java.util.concurrent.Callable;
@@ -20,18 +18,13 @@ public final class Python {
   private final BiFunction answer;
   private final Executor threads;
   private final byte[] secret;
-  private final WeakReference session;
   private final Choices choices = new Choices();
 
-  /**
-   * secret: signs each question, since any local process reaches the port on which Python listens; session: of the
-   * tables that are asked about, null for none, which this does not keep alive.
-   */
-  public Python(BiFunction answer, Executor threads, String secret, Object session) {
+  /** secret: signs each question, since any local process reaches the port on which Python listens. */
+  public Python(BiFunction answer, Executor threads, String secret) {
     this.answer = answer;
     this.threads = threads;
     this.secret = secret.getBytes(StandardCharsets.US_ASCII);
-    this.session = new WeakReference(session);
   }
 
   /** Asks which files a query reads, unless an equal question was answered; null where that is not known. */
@@ -50,11 +43,8 @@ public final class Python {
   Object ask(String question, Object[] arguments) { return send(Json.question(question, arguments), arguments); }
 
   private Object send(String text, Object[] arguments) {
-    Object[] originals = Arrays.copyOf(arguments, arguments.length + 1);
-    originals[arguments.length] = session.get();
-    AtomicReference box = new AtomicReference(originals);
     boolean isLong = Json.isLong(text);
-    if (isLong) box.set(new Object[] {new StringBuilder(text), originals});
+    AtomicReference box = new AtomicReference(isLong ? new Object[] {new StringBuilder(text), arguments} : arguments);
     FutureTask task = new FutureTask(new Call(answer, box, signed(isLong ? "\n" + System.nanoTime() : text)));
     threads.execute(task);
     try {

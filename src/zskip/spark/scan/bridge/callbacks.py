@@ -87,16 +87,13 @@ def _argument(value: Any, filters: Iterator[str], originals: Callable[[], JavaOb
         return originals()[number]
     from zskip.spark.scan.bridge.filters import Filters
 
-    return Filters(described=next(filters), expressions=lambda: originals()[number], session=lambda: originals()[-1])
+    return Filters(described=next(filters))
 
 
-def java_callback(jvm: Jvm, answer: Callable[..., JavaObject], session: JavaObject | None = None) -> JavaObject:
-    """A function as a `Python` in the JVM, which alone can call it.
-
-    session: the JVM's session of the tables that it is asked about, which neither side keeps alive.
-    """
+def java_callback(jvm: Jvm, answer: Callable[..., JavaObject]) -> JavaObject:
+    """A function as a `Python` in the JVM, which alone can call it."""
     secret = secrets.token_hex(32)
-    return new_instance(jvm, "Python", Callback(answer, secret), _threads(jvm), secret, session)
+    return new_instance(jvm, "Python", Callback(answer, secret), _threads(jvm), secret)
 
 
 def _threads(jvm: Jvm) -> JavaObject:

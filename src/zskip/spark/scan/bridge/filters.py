@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from zskip.index.store.cache import ByteCache, ByteLimit
@@ -25,10 +25,6 @@ class Filters:
 
     described: str
     """As JSON."""
-    expressions: Callable[[], JavaObject] | None = field(default=None, compare=False)
-    """Gives them as a Scala Seq of Catalyst expressions."""
-    session: Callable[[], JavaObject] | None = field(default=None, compare=False)
-    """Gives the JVM's session of the table."""
 
     def __len__(self) -> int:
         return len(self._read()["trees"])
@@ -48,11 +44,6 @@ class Filters:
     def foreign(self) -> frozenset[int]:
         """Which hold functions of another time zone than the session's, functions that are not Spark's, or no text."""
         return frozenset(self._read()["foreign"])
-
-    @property
-    def alone(self) -> Filters:
-        """The same without the expressions, which keep objects in the JVM alive."""
-        return Filters(described=self.described)
 
     def predicate(self, fields: Sequence[Field], *, case_sensitive: bool) -> Predicate:
         """All of them as one predicate over the columns of the table; what is not understood is Unknown.
@@ -96,7 +87,7 @@ def read_filters(jvm: Jvm, filters: JavaObject) -> Filters:
 
     filters: Scala Seq of Catalyst expressions.
     """
-    return Filters(described=_describe(jvm, filters), expressions=lambda: filters)
+    return Filters(described=_describe(jvm, filters))
 
 
 def describe(jvm: Jvm, expressions: JavaObject) -> dict[str, Any]:

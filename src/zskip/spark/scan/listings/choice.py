@@ -37,7 +37,7 @@ class Choice:
     """What joins, limits and counts skipped after that, and the files that each of them left."""
     seconds: float
     is_repeatable: bool = True
-    """Whether equal questions have the same answer: Spark was not asked, and nothing failed."""
+    """Whether equal questions have the same answer: nothing failed."""
 
     @property
     def leaves(self) -> tuple[LeafReport, ...]:

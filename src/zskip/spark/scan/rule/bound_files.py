@@ -26,13 +26,11 @@ from zskip.index import BoundIndex
 from zskip.predicate import Predicate
 from zskip.prune.keys import point_share
 from zskip.records import Field, LeafReport, PruneResult, ScanReport
-from zskip.spark.jvm.compat import set_active
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.callbacks import java_callback
 from zskip.spark.scan.bridge.expressions import find_stats
 from zskip.spark.scan.bridge.filters import Filters
 from zskip.spark.scan.counts.counts import count
-from zskip.spark.scan.filters.constants import ask_spark, prune_filters
 from zskip.spark.scan.listings.choice import Choice
 from zskip.spark.scan.listings.listing import Listing
 from zskip.spark.scan.listings.masks import pack_mask
@@ -70,12 +68,12 @@ class BoundFiles:
         self._partition_fields = tuple(partition_fields)
         self._name = uuid.uuid4().hex
 
-    def to_java(self, spark: SparkSession) -> JavaObject:
+    def to_java(self) -> JavaObject:
         """What `BoundIndex.java` knows of the files, and how it asks about them."""
         jvm, snapshot = self._jvm, self.index.snapshot
         identities = np.zeros(len(snapshot), np.int64) if snapshot.identities is None else snapshot.identities
         arrays = map(jvm.longs, (snapshot.sizes, snapshot.mtimes_ms, self.index.rows, identities))
-        return jvm.list_of(java_callback(jvm, self.answer, spark._jsparkSession), jvm.strings(snapshot.paths), *arrays)
+        return jvm.list_of(java_callback(jvm, self.answer), jvm.strings(snapshot.paths), *arrays)
 
     def answer(self, question: str, listing: str | None, *arguments: Any) -> JavaObject:
         """Answer a question of `zskip.java`; None where the answer is not known.
@@ -137,9 +135,7 @@ class BoundFiles:
 
     def _describe(self, choice: Choice, kept: str, **more: str | float) -> str:
         """A choice for `Choices.java`, as JSON."""
-        partition_filters, data_filters = choice.partition_filters.alone, choice.data_filters.alone
-        tickets = remember(self, replace(choice, partition_filters=partition_filters, data_filters=data_filters))
-        return json.dumps({**tickets, "kept": kept, "is_repeatable": choice.is_repeatable, **more})
+        return json.dumps({**remember(self, choice), "kept": kept, "is_repeatable": choice.is_repeatable, **more})
 
     def count(self, listing: Listing, partition_filters: Filters, data_filters: Filters, *question: Any) -> str | None:
         """Count files by the index, so that they are not read; None if there are none."""
@@ -174,27 +170,13 @@ class BoundFiles:
         return self._name if listing.is_known and not listing.twice else None
 
     def _prune(self, filters: Filters) -> tuple[PruneResult, bool]:
-        """The files that filters leave, and whether they always do: Spark was not asked, and nothing failed."""
+        """The files that filters leave, and whether they always do: nothing failed."""
         everything = np.ones(len(self.index.snapshot), np.bool_)
         if not filters:
             return PruneResult(kept=everything, full=everything), True
-        is_repeatable = True
-
-        def ask(rows: Any) -> list[Any]:
-            nonlocal is_repeatable
-            is_repeatable = False
-            assert filters.expressions is not None
-            assert filters.session is not None
-            set_active(self._jvm, filters.session())  # Functions read settings from it.
-            return ask_spark(self._jvm, filters.expressions)(rows)
-
         try:
             fields = (*self.index.snapshot.fields, *self.index.snapshot.partition_fields)
-            can_ask = filters.expressions is not None
-            result = prune_filters(
-                self.index, filters, fields, case_sensitive=self._case_sensitive, ask=ask if can_ask else None
-            )
-            return result, is_repeatable
+            return self.index.prune(filters.predicate(fields, case_sensitive=self._case_sensitive)), True
         except Exception as error:
             _warn(f"zskip could not prune this scan and reads every file ({error}); please report it")
             return PruneResult(kept=everything, full=~everything), False

@@ -91,14 +91,14 @@ class IndexOpener:
         names = ColumnNames(paths=paths)
         spark = _session(session)
         files = open_index(spark, root, data, partition, home=home, case_sensitive=case_sensitive, names=names)
-        return None if files is None else files.to_java(spark)
+        return None if files is None else files.to_java()
 
     def _open_by_id(self, root: str, data: str, columns: str, case_sensitive: bool, session: JavaObject) -> JavaObject:
         ids = column_ids_from_json(columns)
         names = ColumnNames(ids=ids)
         spark = _session(session)
         files = open_index(spark, root, data, None, case_sensitive=case_sensitive, names=names)
-        return None if files is None else files.to_java(spark)
+        return None if files is None else files.to_java()
 
     def _compile_delta(self) -> JavaObject:
         try:

@@ -1,1 +1,0 @@
-"""A scan's filters: read as text, and decided where columns are constant."""
