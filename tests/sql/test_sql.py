@@ -145,7 +145,7 @@ def test_schema_and_order_of_a_query_stay(spark: SparkSession, parts: str) -> No
     frame = zskip.sql(spark, text)
     assert frame.schema == spark.sql(text).schema
     assert frame.collect() == spark.sql(text).collect()
-    assert "zskip" in frame._jdf.queryExecution().toString()
+    assert "ZskipFiles" in frame._jdf.queryExecution().toString()
     assert frame.filter("id = 3").count() == 1
 
 
@@ -443,7 +443,7 @@ def test_other_readings_of_a_directory_are_left_to_spark(spark: SparkSession, ev
     spark.read.option("datetimeRebaseMode", "LEGACY").parquet(str(events)).createOrReplaceTempView("rebased")
     with pytest.warns(errors.ZskipWarning, match="read in full: it is read with the option datetimerebasemode"):
         frame = zskip.sql(spark, "SELECT count(*) FROM rebased")
-    assert "zskip" not in frame._jdf.queryExecution().toString()
+    assert "ZskipFiles" not in frame._jdf.queryExecution().toString()
     spark.read.schema("id LONG, zzz STRING").parquet(str(events)).createOrReplaceTempView("narrow")
     same(spark, "SELECT id, zzz FROM narrow WHERE id < 10", 1)
     assert read(spark, "SELECT id FROM narrow WHERE zzz = 'x'")[0] == []
@@ -453,7 +453,7 @@ def test_no_other_query_of_the_session_prunes(spark: SparkSession, plain: str) -
     def shown(frame: DataFrame) -> str:
         return str(frame._jdf.queryExecution().toString())
 
-    text, mark = "SELECT * FROM plain WHERE id < 20", "Location: zskip"
+    text, mark = "SELECT * FROM plain WHERE id < 20", "Location: ZskipFiles"
     pruned, ordinary = zskip.sql(spark, text), spark.sql(text)
     assert mark not in shown(ordinary)
     assert mark in shown(pruned)

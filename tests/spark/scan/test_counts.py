@@ -143,7 +143,7 @@ def test_files_that_change_after_a_query_is_planned(spark: SparkSession, tmp_pat
         assert first.collect()[0][0] == 107
         spark.range(9).write.mode("overwrite").parquet(path)
         files.refresh()
-        with pytest.raises(Exception, match="ask again"):
+        with pytest.raises(Exception, match="run the query again"):
             second.collect()
         assert spark.read.parquet(path).count() == 9
 

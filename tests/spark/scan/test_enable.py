@@ -144,16 +144,16 @@ def test_what_a_relation_says_of_itself_stays(spark: SparkSession, path: Path) -
     frame = spark.read.parquet(str(path)).where("id < 250")
     assert len(frame.inputFiles()) in (3, FILES)
     shown = spark.read.parquet(str(path)).where("id < 250")._jdf.queryExecution().toString()
-    assert "zskip" in shown
+    assert "ZskipFiles" in shown
     assert "kept 3 of 24 files" in shown
 
 
 def test_plans_of_a_disabled_session_name_nothing(spark: SparkSession, path: Path) -> None:
     spark.sql(f"SET {SETTING} = false")
     frame = spark.read.parquet(str(path)).where("id < 250")
-    assert "zskip" not in frame._jdf.queryExecution().toString()
+    assert "ZskipFiles" not in frame._jdf.queryExecution().toString()
     spark.sql(f"SET {SETTING} = true")
-    assert "zskip" in frame.where("true")._jdf.queryExecution().toString()
+    assert "ZskipFiles" in frame.where("true")._jdf.queryExecution().toString()
 
 
 def test_cached_frames(spark: SparkSession, path: Path) -> None:
@@ -175,7 +175,7 @@ def test_an_index_that_comes_later_or_goes_is_seen(spark: SparkSession, tmp_path
     zskip.table(spark, str(path)).index()
     same(spark, lambda: frame.where("id < 100"), [(1, 24)])
     shutil.rmtree(path / "_zskip")
-    assert "zskip" not in frame.where("id < 101")._jdf.queryExecution().toString()
+    assert "ZskipFiles" not in frame.where("id < 101")._jdf.queryExecution().toString()
     same(spark, lambda: frame.where("id < 101"), None)
 
 
@@ -233,7 +233,7 @@ def test_a_damaged_index_costs_a_warning(spark: SparkSession, tmp_path: Path) ->
 
 def test_options_and_formats_that_are_left_alone(spark: SparkSession, path: Path, tmp_path: Path) -> None:
     rebased = spark.read.option("datetimeRebaseMode", "LEGACY").parquet(str(path)).where("id < 100")
-    assert "zskip" not in rebased._jdf.queryExecution().toString()
+    assert "ZskipFiles" not in rebased._jdf.queryExecution().toString()
     spark.range(10).write.json(str(tmp_path / "j"))
     assert spark.read.json(str(tmp_path / "j")).where("id < 5").count() == 5
 
@@ -244,7 +244,7 @@ def test_streams_are_left_alone(spark: SparkSession, path: Path, tmp_path: Path)
     running = query.option("checkpointLocation", str(tmp_path / "c")).start()
     running.awaitTermination()
     assert spark.table("enabled_stream").count() == 250
-    assert "zskip" not in str(running.lastProgress)
+    assert "ZskipFiles" not in str(running.lastProgress)
 
 
 def test_other_schemas_of_the_same_files(spark: SparkSession, path: Path) -> None:
@@ -296,7 +296,7 @@ def test_to_explain_a_query_runs_nothing(spark: SparkSession, path: Path, query:
     for mode in ("simple", "extended", "formatted", "cost", "codegen"):
         with contextlib.redirect_stdout(io.StringIO()) as text:
             spark.sql(query).explain(mode=mode)
-        assert "zskip" in text.getvalue() or mode == "codegen"
+        assert "ZskipFiles" in text.getvalue() or mode == "codegen"
     for kind in ("", "EXTENDED", "FORMATTED", "COST"):
         spark.sql(f"EXPLAIN {kind} {query}").collect()
     assert jobs_without_group(spark.sparkContext) == before
@@ -310,10 +310,10 @@ def test_twice_and_other_sessions(spark: SparkSession, path: Path) -> None:
     assert spark._jsparkSession.experimental().extraOptimizations().size() == 1
     other = spark.newSession()
     frame = other.read.parquet(str(path)).where("id < 100")
-    assert "zskip" not in frame._jdf.queryExecution().toString()
+    assert "ZskipFiles" not in frame._jdf.queryExecution().toString()
     with zskip.enabled(other) as session:
         assert session is other
-        assert "zskip" in frame.where("true")._jdf.queryExecution().toString()
+        assert "ZskipFiles" in frame.where("true")._jdf.queryExecution().toString()
     assert other.conf.get(SETTING, None) is None
 
 

@@ -17,7 +17,7 @@ from zskip.spark.scan.bridge import janino
 
 METHOD = re.compile(
     r"^ +(?!else |return |new )(?:(?:public|private|protected|static|final|synchronized) )*"
-    r"[\w.]+(?:\[\])? (?!zskip)([a-z]\w*)\([^()]*\)(?: throws \w+)? \{"
+    r"(?:<T> )?[\w.]+(?:<[\w<>\[\], ?]+>)?(?:\[\])? ([a-z]\w*)\([^()]*\)(?: throws \w+)? \{"
 )
 SPIES = """
 final class Spies {
@@ -38,10 +38,10 @@ public final class Spy implements java.util.function.Function {
 }
 """
 OUTSIDE = re.compile(
-    r"(zskip|Pinned|PinnedFiles|Partitions|ListedFiles)\.(rootPaths|sizeInBytes|partitionSchema|inputFiles|refresh|metadataOpsTimeNs"
+    r"(ZskipFiles|Pinned|PinnedFiles|VersionFiles|Partitions|ListedFiles)\.(rootPaths|sizeInBytes|partitionSchema|inputFiles|refresh|metadataOpsTimeNs"
     r"|isTimeTravel|toString|hashCode|equals|notes|listFiles|list|everything|matching|partitions|directories|numbered|divide"
-    r"|status|path|values|size|files)|Listing\.of|(JoinCandidates?|ShownPath)\.|Rule\.(apply|guarded|mark)|ScanLog\.get|Faults\."
-    r"|QueryMark\.|ScanQuery\.seq|Json\.write|FilterText\.apply|Spy"
+    r"|status|path|values|size|files|number|hasDeletedRows)|Listing\.of|(JoinCandidates?|ShownPath)\.|Rule\.(apply|guarded|mark)|ScanLog\.get|Faults\."
+    r"|QueryMark\.|Scala\.|Json\.write|FilterText\.apply|Spy"
 )
 """What answers Spark or Python from a field, and what catches the faults."""
 QUERIES = {

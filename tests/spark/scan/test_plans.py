@@ -73,7 +73,9 @@ def rows(frame: DataFrame) -> list[str]:
 @pytest.mark.parametrize("mode", ["simple", "extended", "formatted", "cost"])
 def test_each_mode_names_zskip_and_what_is_kept(frame: DataFrame, mode: str) -> None:
     text = explained(frame.where("id < 250"), mode)
-    assert re.search(r"Location: zskip ?(\(1 paths\))?\[kept 3 of 24 files, [\d.]+ kB of [\d.]+ kB in file:/", text)
+    assert re.search(
+        r"Location: ZskipFiles ?(\(1 paths\))?\[kept 3 of 24 files, [\d.]+ kB of [\d.]+ kB in file:/", text
+    )
 
 
 def test_a_scan_that_nothing_filters_says_so(frame: DataFrame) -> None:
@@ -224,7 +226,7 @@ def test_a_query_works_without_the_rule(spark: SparkSession, path: Path, plain: 
     rules = methods.extraOptimizations()
     getattr(methods, "extraOptimizations_$eq")(rules.drop(1))
     try:
-        assert "Location: zskip(1 paths)[file:/" in explained(frame)
+        assert "Location: ZskipFiles(1 paths)[file:/" in explained(frame)
         assert rows(frame) == rows(plain.where("id < 250"))
     finally:
         getattr(methods, "extraOptimizations_$eq")(rules)

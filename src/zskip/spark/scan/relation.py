@@ -109,7 +109,7 @@ def _bound(spark: SparkSession, jvm: Jvm, files: JavaObject, pruning: Pruning) -
     """The same files with an index bound to them."""
     install(spark)
     python = java_callback(jvm, _bound_files(spark, pruning).answer)
-    return new_instance(jvm, "zskip", files, python, jvm.longs(pruning.index.rows), pruning.is_watched)
+    return new_instance(jvm, "ZskipFiles", files, python, jvm.longs(pruning.index.rows), pruning.is_watched)
 
 
 def _bound_files(spark: SparkSession, pruning: Pruning) -> BoundFiles:

@@ -6,7 +6,6 @@ import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import scala.Option;
-import scala.collection.JavaConverters;
 import SEQ;
 
 /** Tables of Delta's own reader; its classes may be missing, so they are known by their names. */
@@ -46,8 +45,8 @@ final class Delta {
 
   /** An index of ours as Delta takes it: where rows may be deleted, Delta leaves them out of its own file indexes. */
   static FileIndex wrap(FileIndex files) {
-    if (!(files instanceof zskip) || !isPrepared(((zskip) files).files)) return files;
-    FileIndex location = ((zskip) files).files;
+    if (!(files instanceof ZskipFiles) || !isPrepared(((ZskipFiles) files).files)) return files;
+    FileIndex location = ((ZskipFiles) files).files;
     try {
       return mayDeleteRows(location) ? code().wrap(files, location) : files;
     } catch (ReflectiveOperationException e) {
@@ -56,40 +55,36 @@ final class Delta {
   }
 
   private static boolean mayDeleteRows(FileIndex location) throws ReflectiveOperationException {
-    return call(call(location, "protocol"), "readerFeatures").toString().indexOf(VECTORS) >= 0;
+    return Scala.call(Scala.call(location, "protocol"), "readerFeatures").toString().indexOf(VECTORS) >= 0;
   }
 
   /** Null where this Delta has other classes than are known. */
   static synchronized DeltaCode code() {
-    if (!isKnown) code = (DeltaCode) Faults.python.ask("compile_delta", new Object[0]);
+    if (!isKnown) code = (DeltaCode) Faults.python.ask("compile_delta");
     isKnown = true;
     return code;
   }
 
   /** How columns are found in files, and the columns as the log has them; nulls where files have their names. */
   static String[] mapping(FileIndex location) throws ReflectiveOperationException {
-    Object metadata = call(location, "metadata");
-    Option mode = ((scala.collection.Map) call(metadata, "configuration")).get(MAPPING);
+    Object metadata = Scala.call(location, "metadata");
+    Option mode = ((scala.collection.Map) Scala.call(metadata, "configuration")).get(MAPPING);
     if (mode.isEmpty()) return new String[2];
     // The schema of the relation does not tell, from which Delta takes what it says of the mapping.
-    return new String[] {(String) mode.get(), (String) call(metadata, "schemaString")};
+    return new String[] {(String) mode.get(), (String) Scala.call(metadata, "schemaString")};
   }
 
   static boolean hasDeletedRows(FileStatusWithMetadata file) { return file.metadata().contains(VECTOR); }
 
   /** Without Delta's own filter on deleted rows. */
-  static Seq withoutDeleted(Seq filters) {
-    List all = JavaConverters.seqAsJavaList(filters);
-    List others = new ArrayList();
-    for (int i = 0; i < all.size(); i++) {
-      List columns = JavaConverters.seqAsJavaList(((Expression) all.get(i)).references().toSeq());
+  static Seq<Expression> withoutDeleted(Seq<Expression> filters) {
+    List<Expression> all = Scala.list(filters);
+    List<Expression> others = new ArrayList<>();
+    for (Expression one : all) {
+      List<Attribute> columns = Scala.list(one.references().toSeq());
       boolean isDeltas = columns.size() == 1 && ((Attribute) columns.get(0)).name().equals(DELETED);
-      if (!isDeltas) others.add(all.get(i));
+      if (!isDeltas) others.add(one);
     }
-    return others.size() == all.size() ? filters : ScanQuery.seq(others);
-  }
-
-  static Object call(Object object, String method) throws ReflectiveOperationException {
-    return object.getClass().getMethod(method, new Class[0]).invoke(object, new Object[0]);
+    return others.size() == all.size() ? filters : Scala.seq(others);
   }
 }

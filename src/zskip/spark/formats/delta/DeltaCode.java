@@ -19,7 +19,7 @@ public interface DeltaCode {
   Object snapshot(FileIndex location);
 
   /** Equal for snapshots with the same entries. */
-  List key(FileIndex location, Object snapshot);
+  List<Object> key(FileIndex location, Object snapshot);
 
   long version(Object snapshot);
 

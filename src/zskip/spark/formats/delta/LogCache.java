@@ -2,6 +2,7 @@ import java.lang.ref.SoftReference;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import org.apache.spark.sql.execution.datasources.FileIndex;
@@ -12,15 +13,15 @@ final class LogCache {
   /** Commits that are read one by one rather than by a job of Spark's. */
   private static final long MOST_COMMITS = 100;
   /** By the key of a snapshot: a soft reference to the `Load` of its entries. */
-  private static final Map TASKS = new LinkedHashMap(16, 0.75f, true);
+  private static final Map<Object, SoftReference<Object>> TASKS = new LinkedHashMap<>(16, 0.75f, true);
   /** By the key without its version: the latest loaded entries, softly. */
-  private static final Map LATEST = new LinkedHashMap(16, 0.75f, true);
+  private static final Map<Object, SoftReference<Object>> LATEST = new LinkedHashMap<>(16, 0.75f, true);
 
   private LogCache() {}
 
   /** The entries of a snapshot, null if they cannot be loaded; threads that ask for the same wait for the first. */
   static LogEntries get(DeltaCode delta, FileIndex location, Object snapshot) throws InterruptedException {
-    List key = delta.key(location, snapshot);
+    List<Object> key = delta.key(location, snapshot);
     Load load;
     synchronized (TASKS) {
       load = (Load) value(TASKS, key);
@@ -41,22 +42,22 @@ final class LogCache {
     }
   }
 
-  private static Object value(Map map, Object key) {
-    SoftReference known = (SoftReference) map.get(key);
+  private static Object value(Map<Object, SoftReference<Object>> map, Object key) {
+    SoftReference<Object> known = (SoftReference<Object>) map.get(key);
     return known == null ? null : known.get();
   }
 
-  private static void put(Map map, Object key, Object value) {
-    map.put(key, new SoftReference(value));
+  private static void put(Map<Object, SoftReference<Object>> map, Object key, Object value) {
+    map.put(key, new SoftReference<>(value));
     if (map.size() > LIMIT) map.remove(map.keySet().iterator().next());
   }
 
   /** Loads entries, from those of an older version where few commits lie between. */
-  static final class Load implements java.util.concurrent.Callable {
+  static final class Load implements Callable<Object> {
     private final DeltaCode delta;
     private final FileIndex location;
     private final Object snapshot;
-    final FutureTask task = new FutureTask(this);
+    final FutureTask<Object> task = new FutureTask<>(this);
     /** The one that loads them. */
     volatile Thread thread;
 

@@ -7,6 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 
 /** The live files of one version of a Delta table, as its log has them. */
@@ -14,37 +15,37 @@ public final class LogEntries {
   private static final int ZONES = 4;
   public final long version;
   /** Of Delta's `AddFile`. */
-  public final List adds;
+  public final List<?> adds;
   public final FileStatusWithMetadata[] files;
   public final long bytes;
   /** Files with a deletion vector. */
   final BitSet deleted = new BitSet();
   /** The values of each partition, as the log has them. */
-  private final List partitions = new ArrayList();
+  private final List<Object> partitions = new ArrayList<>();
   private final int[] partitionOf;
   /** The numbers of the files in an index, by the index. */
-  private final Map numbers = new WeakHashMap();
+  private final Map<BoundIndex, int[]> numbers = new WeakHashMap<>();
   /** By what their values are computed by. */
-  private final Map rows = new LinkedHashMap();
+  private final Map<Object, Partitions> rows = new LinkedHashMap<>();
 
   /** partitionOf: of each file, the values of its partition as the log has them. */
-  public LogEntries(long version, List adds, FileStatusWithMetadata[] files, Object[] partitionOf) {
+  public LogEntries(long version, List<?> adds, FileStatusWithMetadata[] files, Object[] partitionOf) {
     this.version = version;
     this.adds = adds;
     this.files = files;
     this.partitionOf = new int[files.length];
-    Map known = new HashMap();
+    Map<Object, Integer> known = new HashMap<>();
     long sum = 0;
     for (int i = 0; i < files.length; i++) {
       sum += files[i].fileStatus().getLen();
       if (Delta.hasDeletedRows(files[i])) deleted.set(i);
       Integer partition = (Integer) known.get(partitionOf[i]);
       if (partition == null) {
-        partition = Integer.valueOf(partitions.size());
+        partition = partitions.size();
         partitions.add(partitionOf[i]);
         known.put(partitionOf[i], partition);
       }
-      this.partitionOf[i] = partition.intValue();
+      this.partitionOf[i] = partition;
     }
     bytes = sum;
   }
@@ -63,19 +64,18 @@ public final class LogEntries {
 
   /** Whether an index describes all of the files. */
   boolean areKnown(BoundIndex index) {
-    int[] all = numbers(index);
-    for (int i = 0; i < all.length; i++) if (all[i] < 0) return false;
+    for (int number : numbers(index)) if (number < 0) return false;
     return true;
   }
 
   /** The partitions with the values that are read. */
   Partitions partitions(DeltaVersion location) {
-    Object key = Arrays.asList(new Object[] {location.zone(), location.partitionSchema()});
+    Object key = Arrays.asList(location.zone(), location.partitionSchema());
     synchronized (rows) {
       Partitions known = (Partitions) rows.get(key);
       if (known != null) return known;
-      List values = new ArrayList();
-      for (int i = 0; i < partitions.size(); i++) values.add(location.row(partitions.get(i)));
+      List<InternalRow> values = new ArrayList<>();
+      for (Object partition : partitions) values.add(location.row(partition));
       IntBuffer of = IntBuffer.wrap(partitionOf);
       String root = location.rootPaths().apply(0).toString();
       Object session = org.apache.spark.sql.SparkSession.active();

@@ -23,20 +23,20 @@ final class Hudi {
 
   /** The directory of the table, even if the query is over some of its partitions. */
   static Path root(FileIndex location) throws ReflectiveOperationException {
-    return new Path(call(location, "getBasePath").toString());
+    return new Path(Scala.call(location, "getBasePath").toString());
   }
 
   /** Why files must not be dropped from Hudi's listing; null if there is no reason. */
   static String obstacle(HadoopFsRelation relation) throws ReflectiveOperationException {
     if (!isIndex(relation.location())) return "Hudi reads a part of its history";
     Object format = relation.fileFormat();
-    if (!((scala.collection.Seq) call(format, "getRequiredFilters")).isEmpty()) return "Hudi filters its rows";
+    if (!((scala.collection.Seq) Scala.call(format, "getRequiredFilters")).isEmpty()) return "Hudi filters its rows";
     Field field = format.getClass().getDeclaredField("tableSchema");
     field.setAccessible(true);
     Object schema = field.get(format);
-    if (((Option) call(schema, "internalSchema")).isDefined()) return "its columns are matched by ids";
+    if (((Option) Scala.call(schema, "internalSchema")).isDefined()) return "its columns are matched by ids";
     // Hudi reads microseconds in files of older versions as milliseconds.
-    boolean hasMillis = call(schema, "schema").toString().indexOf("timestamp-millis") >= 0;
+    boolean hasMillis = Scala.call(schema, "schema").toString().indexOf("timestamp-millis") >= 0;
     return hasMillis ? "it has timestamps in milliseconds" : null;
   }
 
@@ -49,9 +49,5 @@ final class Hudi {
   /** Whether there are other files beside base files: then the reader takes slices from a row of a class of Hudi's. */
   static boolean isSlice(PartitionDirectory directory) {
     return directory.values().getClass().getName().startsWith("org.apache.hudi.");
-  }
-
-  private static Object call(Object object, String method) throws ReflectiveOperationException {
-    return object.getClass().getMethod(method, new Class[0]).invoke(object, new Object[0]);
   }
 }

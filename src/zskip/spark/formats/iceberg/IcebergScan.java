@@ -5,7 +5,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashSet;
-import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -35,10 +34,10 @@ final class IcebergScan {
   private static final String TABLE = "org.apache.iceberg.BaseTable";
   private static final String MAPPING = "schema.name-mapping.default";
   private static final String SPARK = "org.apache.spark.sql.connector.read.";
-  private static final Set ROLES = new HashSet(Arrays.asList(new Object[] {
-    "Scan", "SupportsReportStatistics", "SupportsReportPartitioning", "SupportsRuntimeV2Filtering"}));
+  private static final Set<String> ROLES = new HashSet<>(Arrays.asList(
+    "Scan", "SupportsReportStatistics", "SupportsReportPartitioning", "SupportsRuntimeV2Filtering"));
 
-  private static final Map METHODS = new ConcurrentHashMap();
+  private static final Map<Object, Method> METHODS = new ConcurrentHashMap<>();
 
   final Scan scan;
   private final Object table;
@@ -52,8 +51,8 @@ final class IcebergScan {
   private IcebergScan(Scan scan, Object table) throws ReflectiveOperationException {
     this.scan = scan;
     this.table = table;
-    tasks = declared(scan.getClass(), "tasks", new Class[0]);
-    reset = declared(scan.getClass(), "resetTasks", new Class[] {List.class});
+    tasks = declared(scan.getClass(), "tasks");
+    reset = declared(scan.getClass(), "resetTasks", List.class);
     file = method("org.apache.iceberg.ContentScanTask", "file");
     deletes = method("org.apache.iceberg.FileScanTask", "deletes");
     location = method("org.apache.iceberg.ContentFile", "path");
@@ -66,9 +65,9 @@ final class IcebergScan {
   /** Null where a scan is not of Iceberg's, or has to be left alone. */
   static IcebergScan of(Scan scan) throws ReflectiveOperationException {
     if (!isOf(scan) || isIncremental(scan)) return null;
-    Object table = call(declared(scan.getClass(), "table", new Class[0]), scan);
+    Object table = call(declared(scan.getClass(), "table"), scan);
     if (!isDataTable(table.getClass())) return null;
-    Set roles = roles(scan.getClass(), new HashSet());
+    Set<String> roles = roles(scan.getClass(), new HashSet<>());
     if (!roles.equals(ROLES)) throw new NoSuchMethodException("another version of Iceberg, whose scans are " + roles);
     return new IcebergScan(scan, table);
   }
@@ -76,27 +75,25 @@ final class IcebergScan {
   /** Whether a scan is Iceberg's, over one snapshot. */
   static boolean isOf(Scan scan) { return scan.getClass().getName().equals(SCAN); }
 
-  private static boolean isDataTable(Class type) {
-    for (Class one = type; one != null; one = one.getSuperclass()) if (one.getName().equals(TABLE)) return true;
+  private static boolean isDataTable(Class<?> type) {
+    for (Class<?> one = type; one != null; one = one.getSuperclass()) if (one.getName().equals(TABLE)) return true;
     return false;
   }
 
   /** Whether it reads what was appended since a snapshot, as scans of this class do in older versions. */
   private static boolean isIncremental(Scan scan) throws ReflectiveOperationException {
-    Field[] fields = scan.getClass().getDeclaredFields();
-    for (int i = 0; i < fields.length; i++) {
-      if (!fields[i].getName().equals("startSnapshotId")) continue;
-      fields[i].setAccessible(true);
-      if (fields[i].get(scan) != null) return true;
+    for (Field one : scan.getClass().getDeclaredFields()) {
+      if (!one.getName().equals("startSnapshotId")) continue;
+      one.setAccessible(true);
+      if (one.get(scan) != null) return true;
     }
     return false;
   }
 
   /** The simple names of what Spark may ask a scan for. */
-  private static Set roles(Class type, Set roles) {
+  private static Set<String> roles(Class<?> type, Set<String> roles) {
     if (type.isInterface() && type.getName().startsWith(SPARK)) roles.add(type.getSimpleName());
-    Class[] interfaces = type.getInterfaces();
-    for (int i = 0; i < interfaces.length; i++) roles(interfaces[i], roles);
+    for (Class<?> one : type.getInterfaces()) roles(one, roles);
     return type.getSuperclass() == null ? roles : roles(type.getSuperclass(), roles);
   }
 
@@ -116,17 +113,18 @@ final class IcebergScan {
   }
 
   /** What decides how columns are found in files; equal for equal columns. */
-  List columns() throws ReflectiveOperationException {
-    Object specs = ((Map) call(table, "specs")).keySet();
-    return Arrays.asList(new Object[] {call(schema(), "asStruct"), new HashSet((Collection) specs), mapping()});
+  List<Object> columns() throws ReflectiveOperationException {
+    Set<Object> specs = ((Map<Object, Object>) call(table, "specs")).keySet();
+    return Arrays.asList(call(schema(), "asStruct"), new HashSet<>(specs), mapping());
   }
 
   /** The same as JSON: the columns with their ids, the partition specs, and the names of columns without ids. */
   String columnsJson() throws ReflectiveOperationException {
-    List specs = new ArrayList();
-    Iterator all = ((Map) call(table, "specs")).values().iterator();
-    while (all.hasNext()) specs.add(json("PartitionSpecParser", "PartitionSpec", all.next()));
-    Map described = new LinkedHashMap();
+    List<String> specs = new ArrayList<>();
+    for (Object spec : ((Map<Object, Object>) call(table, "specs")).values()) {
+      specs.add(json("PartitionSpecParser", "PartitionSpec", spec));
+    }
+    Map<String, Object> described = new LinkedHashMap<>();
     described.put("schema", json("SchemaParser", "Schema", schema()));
     described.put("specs", specs);
     described.put("mapping", mapping());
@@ -134,27 +132,27 @@ final class IcebergScan {
   }
 
   private Object mapping() throws ReflectiveOperationException {
-    return ((Map) call(table, "properties")).get(MAPPING);
+    return ((Map<?, ?>) call(table, "properties")).get(MAPPING);
   }
 
   private String json(String parser, String type, Object value) throws ReflectiveOperationException {
-    Class[] types = {type("org.apache.iceberg." + type)};
-    return (String) type("org.apache.iceberg." + parser).getMethod("toJson", types).invoke(null, new Object[] {value});
+    Method toJson = type("org.apache.iceberg." + parser).getMethod("toJson", type("org.apache.iceberg." + type));
+    return (String) toJson.invoke(null, value);
   }
 
   /** The columns of the table in the snapshot that is read; older versions know only those that the query needs. */
   private Object schema() throws ReflectiveOperationException {
     try {
-      return call(declared(scan.getClass(), "schema", new Class[0]), scan);
+      return call(declared(scan.getClass(), "schema"), scan);
     } catch (NoSuchMethodException e) {
-      return call(declared(scan.getClass(), "expectedSchema", new Class[0]), scan);
+      return call(declared(scan.getClass(), "expectedSchema"), scan);
     }
   }
 
   /** One for each data file; all of them, whatever another thread does with the scan. */
-  List tasks() throws ReflectiveOperationException {
+  List<Object> tasks() throws ReflectiveOperationException {
     synchronized (scan) {
-      return (List) call(tasks, scan);
+      return (List<Object>) call(tasks, scan);
     }
   }
 
@@ -168,13 +166,13 @@ final class IcebergScan {
 
   /** Whether rows of the file may be deleted. */
   boolean hasDeletes(Object task) throws ReflectiveOperationException {
-    return !((Collection) call(deletes, task)).isEmpty();
+    return !((Collection<?>) call(deletes, task)).isEmpty();
   }
 
   /** What reads some of the tasks, a `Batch`, and their `Statistics`. */
-  Object[] over(List some) throws ReflectiveOperationException {
+  Object[] over(List<Object> some) throws ReflectiveOperationException {
     synchronized (scan) {
-      List all = tasks();
+      List<Object> all = tasks();
       boolean isAll = some.size() == all.size();
       // Iceberg groups the tasks anew after each reset.
       if (!isAll) reset(some);
@@ -189,9 +187,9 @@ final class IcebergScan {
   }
 
   /** Those of some tasks that Iceberg's own runtime filter leaves. */
-  List filtered(List some, Predicate[] predicates) throws ReflectiveOperationException {
+  List<Object> filtered(List<Object> some, Predicate[] predicates) throws ReflectiveOperationException {
     synchronized (scan) {
-      List all = tasks();
+      List<Object> all = tasks();
       reset(some);
       try {
         ((SupportsRuntimeV2Filtering) scan).filter(predicates);
@@ -202,19 +200,20 @@ final class IcebergScan {
     }
   }
 
-  private void reset(List some) throws ReflectiveOperationException { reset.invoke(scan, new Object[] {some}); }
+  private void reset(List<Object> some) throws ReflectiveOperationException { reset.invoke(scan, some); }
 
   private Method method(String owner, String name) throws ReflectiveOperationException {
-    return type(owner).getMethod(name, new Class[0]);
+    return type(owner).getMethod(name);
   }
 
-  private Class type(String name) throws ReflectiveOperationException {
+  private Class<?> type(String name) throws ReflectiveOperationException {
     return Class.forName(name, true, scan.getClass().getClassLoader());
   }
 
   /** A method of a class or of those that it extends; classes list theirs anew for each that asks. */
-  private static Method declared(Class type, String name, Class[] parameters) throws ReflectiveOperationException {
-    Object key = Arrays.asList(new Object[] {type, name, Arrays.asList(parameters)});
+  private static Method declared(Class<?> type, String name, Class<?>... parameters)
+      throws ReflectiveOperationException {
+    Object key = Arrays.asList(type, name, Arrays.asList(parameters));
     Method method = (Method) METHODS.get(key);
     if (method == null) {
       method = find(type, name, parameters);
@@ -223,28 +222,27 @@ final class IcebergScan {
     return method;
   }
 
-  private static Method find(Class type, String name, Class[] parameters) throws ReflectiveOperationException {
-    for (Class one = type; one != null; one = one.getSuperclass()) {
-      Method[] methods = one.getDeclaredMethods();
-      for (int i = 0; i < methods.length; i++) {
-        boolean isIt = methods[i].getName().equals(name)
-          && Arrays.equals(methods[i].getParameterTypes(), parameters);
+  private static Method find(Class<?> type, String name, Class<?>[] parameters) throws ReflectiveOperationException {
+    for (Class<?> owner = type; owner != null; owner = owner.getSuperclass()) {
+      for (Method one : owner.getDeclaredMethods()) {
+        boolean isIt = one.getName().equals(name)
+          && Arrays.equals(one.getParameterTypes(), parameters);
         if (!isIt) continue;
-        methods[i].setAccessible(true);
-        return methods[i];
+        one.setAccessible(true);
+        return one;
       }
     }
     throw new NoSuchMethodException(type.getName() + "." + name);
   }
 
   private static Object call(Object object, String name) throws ReflectiveOperationException {
-    return call(declared(object.getClass(), name, new Class[0]), object);
+    return call(declared(object.getClass(), name), object);
   }
 
   /** Iceberg's errors are the query's. */
   private static Object call(Method method, Object object) throws ReflectiveOperationException {
     try {
-      return method.invoke(object, new Object[0]);
+      return method.invoke(object);
     } catch (InvocationTargetException e) {
       if (e.getCause() instanceof RuntimeException) throw (RuntimeException) e.getCause();
       throw e;

@@ -2,7 +2,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.Collections;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -23,16 +22,16 @@ public final class PrunedScan
     implements Scan, SupportsReportStatistics, SupportsReportPartitioning, SupportsRuntimeV2Filtering {
   final ScanQuery query;
   /** From each name under which Spark will hand over keys to the other table of the join; null for none. */
-  final Map names;
+  final Map<String, Object> names;
   /** From those of the names that are no columns to the columns or expressions that they stand for. */
-  final Map standIns;
+  final Map<String, String> standIns;
   /** As many keys as these are too many to be sure that they are all. */
   final int mostKeys;
   private final IcebergScan iceberg;
   private final ListedTasks listing;
   private final long nanos;
   private Object ticket;
-  private List tasks;
+  private List<Object> tasks;
   /** Of the index, those that are left. */
   private BitSet kept;
   /** Batch and statistics of the tasks; null until they are needed. */
@@ -40,11 +39,12 @@ public final class PrunedScan
 
   PrunedScan(IcebergScan iceberg, ListedTasks listing, ScanQuery query, long nanos)
       throws ReflectiveOperationException {
-    this(iceberg, listing, query, null, Collections.EMPTY_MAP, 0, nanos);
+    this(iceberg, listing, query, null, Collections.emptyMap(), 0, nanos);
   }
 
   private PrunedScan(
-      IcebergScan iceberg, ListedTasks listing, ScanQuery query, Map names, Map standIns, int mostKeys, long nanos)
+      IcebergScan iceberg, ListedTasks listing, ScanQuery query, Map<String, Object> names,
+      Map<String, String> standIns, int mostKeys, long nanos)
       throws ReflectiveOperationException {
     this.query = query;
     this.names = names;
@@ -60,10 +60,10 @@ public final class PrunedScan
   }
 
   /** The same scan before any runtime filter, without joins. */
-  PrunedScan bare() { return with(null, Collections.EMPTY_MAP, 0); }
+  PrunedScan bare() { return with(null, Collections.emptyMap(), 0); }
 
   /** The same scan before any runtime filter, with joins. */
-  PrunedScan with(Map names, Map standIns, int mostKeys) {
+  PrunedScan with(Map<String, Object> names, Map<String, String> standIns, int mostKeys) {
     try {
       return new PrunedScan(iceberg, listing, query, names, standIns, mostKeys, nanos);
     } catch (ReflectiveOperationException e) {
@@ -114,29 +114,26 @@ public final class PrunedScan
 
   /** The predicates over columns that Iceberg has asked for. */
   private Predicate[] icebergs(Predicate[] predicates) {
-    List names = new ArrayList();
-    NamedReference[] columns = filterAttributes();
-    for (int i = 0; i < columns.length; i++) names.add(Arrays.asList(columns[i].fieldNames()));
-    List some = new ArrayList();
-    for (int i = 0; i < predicates.length; i++) {
-      NamedReference[] references = predicates[i].references();
+    List<List<String>> names = new ArrayList<>();
+    for (NamedReference column : filterAttributes()) names.add(Arrays.asList(column.fieldNames()));
+    List<Predicate> some = new ArrayList<>();
+    for (Predicate predicate : predicates) {
       boolean isIcebergs = true;
-      for (int k = 0; k < references.length; k++) {
-        isIcebergs &= names.contains(Arrays.asList(references[k].fieldNames()));
+      for (NamedReference column : predicate.references()) {
+        isIcebergs &= names.contains(Arrays.asList(column.fieldNames()));
       }
-      if (isIcebergs) some.add(predicates[i]);
+      if (isIcebergs) some.add(predicate);
     }
-    return (Predicate[]) some.toArray(new Predicate[some.size()]);
+    return (Predicate[]) some.toArray(new Predicate[0]);
   }
 
   /** Keeps the files that may hold rows with a partner in the joins. */
   private void keepPartners(Predicate[] predicates) throws ReflectiveOperationException {
-    List keys = RuntimeKeys.described(this, predicates);
+    List<Map<String, Object>> keys = RuntimeKeys.described(this, predicates);
     if (keys.isEmpty()) return;
-    Map notes = new HashMap();
-    notes.put(Joins.NOTE, keys);
-    Object[] arguments = {listing.text(), ticket, query.ofPartitions, query.ofData, Json.write(notes)};
-    Map answer = listing.index.python.choose("list", arguments);
+    String notes = Json.write(Collections.singletonMap(ScanQuery.JOIN, keys));
+    Map<String, Object> answer =
+      listing.index.python.choose("list", listing.text(), ticket, query.ofPartitions, query.ofData, notes);
     BitSet left = Json.bits((String) answer.get("kept"));
     left.and(kept);
     tasks = listing.keep(tasks, left);

@@ -1,5 +1,4 @@
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
@@ -38,10 +37,8 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
 
   /** A condition without what only running the query tells; null if nothing is left. */
   private static Expression known(Expression condition) {
-    List all = KeySide.conjuncts(condition);
     Expression left = null;
-    for (int i = 0; i < all.size(); i++) {
-      Expression one = (Expression) all.get(i);
+    for (Expression one : ScanQuery.conjuncts(condition)) {
       if (one instanceof DynamicPruning) continue;
       left = left == null ? one : new And(left, one);
     }
@@ -102,15 +99,16 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
 
   /** The query with the files that its filter and its notes leave; null where that is not known. */
   private static ScanQuery prepared(ScanQuery query, ListedTasks listing) {
-    Object[] arguments = {listing.text(), query.ofPartitions, query.ofData, Json.write(query.notes)};
-    Map plan = listing.index.python.choose("prepare", arguments);
+    Python python = listing.index.python;
+    String notes = Json.write(query.notes);
+    Map<String, Object> plan =
+      python.choose("prepare", listing.text(), query.ofPartitions, query.ofData, notes);
     if (plan == null) return null;
     query.ticket = plan.get("ticket");
     query.text = (String) plan.get("text");
     query.bytes = Math.max(1, (long) (listing.total[1] * ((Number) plan.get("share")).doubleValue()));
     if (!query.notes.isEmpty()) {
-      Object[] again = {listing.text(), query.ticket, query.ofPartitions, query.ofData, Json.write(query.notes)};
-      plan = listing.index.python.choose("list", again);
+      plan = python.choose("list", listing.text(), query.ticket, query.ofPartitions, query.ofData, notes);
       query.ticket = plan.get("ticket");
     }
     query.kept = Json.bits((String) plan.get("kept"));
@@ -124,7 +122,8 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
     ScanQuery query = prepared(scan.query.with(kind, value), scan.listing());
     if (query == null) return node;
     try {
-      return over((DataSourceV2ScanRelation) node, new PrunedScan(scan.iceberg(), scan.listing(), query, System.nanoTime() - started));
+      PrunedScan noted = new PrunedScan(scan.iceberg(), scan.listing(), query, System.nanoTime() - started);
+      return over((DataSourceV2ScanRelation) node, noted);
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException(e);
     }
@@ -132,23 +131,13 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
 
   /** The same relation over another scan. */
   static DataSourceV2ScanRelation over(DataSourceV2ScanRelation node, Scan scan) {
-    Object[] parts = parts(node);
-    parts[1] = scan;
-    return (DataSourceV2ScanRelation) node.makeCopy(parts);
+    return (DataSourceV2ScanRelation) Scala.copy(node, 1, scan);
   }
 
   /** A table with the name of an index among its options. */
   static LogicalPlan marked(DataSourceV2Relation node, String mark) {
-    Map options = new HashMap(node.options().asCaseSensitiveMap());
+    Map<String, String> options = new HashMap<>(node.options().asCaseSensitiveMap());
     options.put(IndexedTables.ENABLED, mark);
-    Object[] parts = parts(node);
-    parts[4] = new CaseInsensitiveStringMap(options);
-    return (LogicalPlan) node.makeCopy(parts);
-  }
-
-  private static Object[] parts(LogicalPlan node) {
-    Object[] parts = new Object[node.productArity()];
-    for (int i = 0; i < parts.length; i++) parts[i] = node.productElement(i);
-    return parts;
+    return Scala.copy(node, 4, new CaseInsensitiveStringMap(options));
   }
 }

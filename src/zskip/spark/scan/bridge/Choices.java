@@ -7,17 +7,17 @@ final class Choices {
   private static final int ENTRY = 1000;
   /** Python forgets choices with older tickets soon (`reports.py`), and is told of a scan only when somebody asks. */
   private static volatile long stale;
-  private final LinkedHashMap choices = new LinkedHashMap(16, 0.75f, true);
+  private final Map<String, Map<String, Object>> choices = new LinkedHashMap<>(16, 0.75f, true);
   private int characters;
 
-  synchronized Map get(String question) {
-    Map choice = (Map) choices.get(question);
+  synchronized Map<String, Object> get(String question) {
+    Map<String, Object> choice = (Map<String, Object>) choices.get(question);
     if (choice == null || ((Number) choice.get("ticket")).longValue() >= stale) return choice;
     remove(question);
     return null;
   }
 
-  synchronized void put(String question, Map choice) {
+  synchronized void put(String question, Map<String, Object> choice) {
     stale = Math.max(stale, ((Number) choice.get("stale")).longValue());
     if (choice.get("is_repeatable") != Boolean.TRUE) return;
     if (choices.containsKey(question)) remove(question);
@@ -26,9 +26,9 @@ final class Choices {
     while (characters > MOST_CHARACTERS) remove((String) choices.keySet().iterator().next());
   }
 
-  private void remove(String question) { characters -= size(question, (Map) choices.remove(question)); }
+  private void remove(String question) { characters -= size(question, (Map<String, Object>) choices.remove(question)); }
 
-  private static int size(String question, Map choice) {
+  private static int size(String question, Map<String, Object> choice) {
     return ENTRY + question.length() + choice.get("kept").toString().length();
   }
 }

@@ -7,7 +7,7 @@ import org.apache.spark.unsafe.Platform;
 
 /** Faults in a plan or a scan, which then stays as Spark has it; the user gets one warning for each. */
 public final class Faults {
-  private static final Set TOLD = ConcurrentHashMap.newKeySet();
+  private static final Set<String> TOLD = ConcurrentHashMap.newKeySet();
   private static final int MOST = 1000;
   /** Who warns; null until there is a rule. */
   static volatile Python python;
@@ -17,11 +17,11 @@ public final class Faults {
   /** A fault of ours; task: what zskip could not do. Throws what stops the query. */
   static void tell(String task, Throwable fault) {
     passOn(fault);
-    tell(task, "failed", new Object[] {task, String.valueOf(fault)});
+    tell(task, "failed", task, String.valueOf(fault));
   }
 
   /** An error of the user, in whole sentences. */
-  static void refuse(String text) { tell(text, "refused", new Object[] {text}); }
+  static void refuse(String text) { tell(text, "refused", text); }
 
   /** Throws the interrupt, or the cancellation by the user, that a fault comes from, if any: the query must end. */
   public static void passOn(Throwable fault) {
@@ -35,7 +35,7 @@ public final class Faults {
     }
   }
 
-  private static void tell(String once, String question, Object[] arguments) {
+  private static void tell(String once, String question, Object... arguments) {
     if (TOLD.size() >= MOST) TOLD.clear();
     if (python == null || !TOLD.add(once)) return;
     try {

@@ -10,35 +10,32 @@ import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.internal.SQLConf;
-import scala.collection.JavaConverters;
 
 /** Filters as JSON: their trees, their columns, and which of them do not mean what they say. */
-public final class FilterText implements Function {
+public final class FilterText implements Function<Object, Object> {
   private static final String SPARK = "org.apache.spark.sql.catalyst.expressions.";
   private static final Pattern USERS = Pattern.compile(".*\\.(?:ScalaUDF|ApplyFunction|PythonUDA?F)[^.]*");
 
   /** The same of a Scala Seq of expressions. */
-  public Object apply(Object filters) { return of((scala.collection.Seq) filters); }
+  public Object apply(Object filters) { return of((scala.collection.Seq<Expression>) filters); }
 
-  static String of(scala.collection.Seq filters) {
-    List all = JavaConverters.seqAsJavaList(filters);
+  static String of(scala.collection.Seq<? extends Expression> filters) {
+    List<Expression> all = Scala.list(filters);
     // Catalyst writes timestamps in the zone of the session that is active in this thread.
     String zone = SQLConf.get().sessionLocalTimeZone();
-    List trees = new ArrayList();
-    Map columns = new LinkedHashMap();
-    List foreign = new ArrayList();
+    List<Object> trees = new ArrayList<>();
+    Map<String, String> columns = new LinkedHashMap<>();
+    List<Integer> foreign = new ArrayList<>();
     for (int i = 0; i < all.size(); i++) {
       Expression filter = (Expression) all.get(i);
       FilterTree tree = new FilterTree();
       trees.add(tree.of(filter));
-      if (!tree.isPlain && isForeign(filter, zone)) foreign.add(Integer.valueOf(i));
-      List references = JavaConverters.seqAsJavaList(filter.references().toSeq());
-      for (int k = 0; k < references.size(); k++) {
-        Attribute column = (Attribute) references.get(k);
+      if (!tree.isPlain && isForeign(filter, zone)) foreign.add(i);
+      for (Attribute column : Scala.list(filter.references().toSeq())) {
         columns.put(column.sql(), column.name());
       }
     }
-    Map described = new LinkedHashMap();
+    Map<String, Object> described = new LinkedHashMap<>();
     described.put("zone", zone);
     described.put("trees", trees);
     described.put("columns", columns);
@@ -55,11 +52,10 @@ public final class FilterText implements Function {
       if (function.isDefined() && !zone.equals(function.get())) return true;
     }
     if (node instanceof Literal && FilterTree.isMangled(((Literal) node).value())) return true;
-    List listed = node instanceof InSet ? FilterTree.items(((InSet) node).hset().toSeq()) : new ArrayList();
-    for (int i = 0; i < listed.size(); i++) if (FilterTree.isMangled(listed.get(i))) return true;
-    List children = FilterTree.items(node.children());
-    for (int i = 0; i < children.size(); i++) {
-      if (isForeign((Expression) children.get(i), zone)) return true;
+    List listed = node instanceof InSet ? Scala.list(((InSet) node).hset().toSeq()) : new ArrayList();
+    for (Object one : listed) if (FilterTree.isMangled(one)) return true;
+    for (Expression child : Scala.list(node.children())) {
+      if (isForeign(child, zone)) return true;
     }
     return false;
   }

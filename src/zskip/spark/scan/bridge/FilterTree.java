@@ -38,7 +38,6 @@ import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
-import scala.collection.JavaConverters;
 
 /** A filter as lists that `catalyst.py` reads: known shapes with the values of literals, the rest as text. */
 final class FilterTree {
@@ -48,21 +47,21 @@ final class FilterTree {
   private static final int DEEPEST_CALL = 4;
   /** Of SQL's hashes. */
   private static final long SEED = 42;
-  private static final List OPERATORS = Arrays.asList(
-    new Object[] {"EqualTo", "=", "LessThan", "<", "LessThanOrEqual", "<=", "GreaterThan", ">", "GreaterThanOrEqual", ">="});
+  private static final List<String> OPERATORS = Arrays.asList(
+    "EqualTo", "=", "LessThan", "<", "LessThanOrEqual", "<=", "GreaterThan", ">", "GreaterThanOrEqual", ">=");
   /** The key in the metadata of a field that stands for a part of a variant. */
   private static final String VARIANT = "__VARIANT_METADATA_KEY";
   /** Types to which a cast has one name in SQL, whichever version prints it. */
-  private static final Set CASTS = new HashSet(Arrays.asList(new Object[] {
+  private static final Set<String> CASTS = new HashSet<>(Arrays.asList(
     "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "BINARY", "STRING", "DATE", "TIMESTAMP",
-    "TIMESTAMP_NTZ"}));
+    "TIMESTAMP_NTZ"));
   /** Of which no reader of texts makes a term, whatever is in them. */
-  private static final Set NO_TERMS = new HashSet(Arrays.asList(new Object[] {
+  private static final Set<String> NO_TERMS = new HashSet<>(Arrays.asList(
     "Divide", "IntegralDivide", "Abs", "Sqrt", "Pow", "Exp", "Log", "Coalesce", "If", "CaseWhen", "RLike",
-    "RegExpReplace", "RegExpExtract", "Size", "ArrayContains"}));
+    "RegExpReplace", "RegExpExtract", "Size", "ArrayContains"));
   /** Tests of the elements of arrays. */
-  private static final Set COLLECTIONS =
-    new HashSet(Arrays.asList(new Object[] {"ArrayContains", "ArrayExists", "ArraysOverlap"}));
+  private static final Set<String> COLLECTIONS =
+    new HashSet<>(Arrays.asList("ArrayContains", "ArrayExists", "ArraysOverlap"));
 
   /** Whether there are but columns, literals and functions that are read here. */
   boolean isPlain = true;
@@ -74,35 +73,34 @@ final class FilterTree {
 
   private Object of(Expression node, int depth) {
     if (depth > DEEPEST) return unknown(node);
-    Class kind = node.getClass();
+    Class<?> kind = node.getClass();
     if (kind == And.class || kind == Or.class) {
-      List operands = operands(node, kind);
-      List parts = new ArrayList();
-      for (int i = 0; i < operands.size(); i++) parts.add(of((Expression) operands.get(i), depth + 1));
-      return list(new Object[] {kind == And.class ? "and" : "or", parts});
+      List<Object> parts = new ArrayList<>();
+      for (Expression operand : operands(node, kind)) parts.add(of(operand, depth + 1));
+      return list(kind == And.class ? "and" : "or", parts);
     }
-    if (kind == Not.class) return list(new Object[] {"not", of(child(node, 0), depth + 1)});
-    if (kind == IsNull.class) return list(new Object[] {"null", text(node), side(child(node, 0))});
+    if (kind == Not.class) return list("not", of(child(node, 0), depth + 1));
+    if (kind == IsNull.class) return list("null", text(node), side(child(node, 0)));
     if (kind == IsNotNull.class) {
-      return list(new Object[] {"not null", text(node), side(child(node, 0))});
+      return list("not null", text(node), side(child(node, 0)));
     }
     Object leaf = leaf(node, kind);
     return leaf == null ? text("sql", node) : leaf;
   }
 
   /** A comparison, a list, a test of texts, or a boolean column; null for others. */
-  private Object leaf(Expression node, Class kind) {
+  private Object leaf(Expression node, Class<?> kind) {
     int operator = OPERATORS.indexOf(kind.getSimpleName());
     if (node instanceof BinaryComparison && operator >= 0) {
       Expression left = child(node, 0);
       Expression right = child(node, 1);
       if (isNoTerm(left) || isNoTerm(right)) return unknown(node);
-      return list(new Object[] {"compare", text(node), OPERATORS.get(operator + 1), side(left), side(right)});
+      return list("compare", text(node), OPERATORS.get(operator + 1), side(left), side(right));
     }
     if (kind == In.class) return in(node, child(node, 0), literals((In) node));
     if (kind == InSet.class) {
       Expression value = child(node, 0);
-      List values = items(((InSet) node).hset().toSeq());
+      List<?> values = Scala.list(((InSet) node).hset().toSeq());
       return in(node, value, values(values, value.dataType()));
     }
     if (kind == StartsWith.class) return test("starts", node);
@@ -110,7 +108,7 @@ final class FilterTree {
     if (kind == Contains.class) return test("contains", node);
     if (COLLECTIONS.contains(kind.getSimpleName())) return elements(node, kind.getSimpleName());
     boolean isColumn = kind == AttributeReference.class || kind == GetStructField.class;
-    return isColumn ? list(new Object[] {"true", text(node), side(node)}) : null;
+    return isColumn ? list("true", text(node), side(node)) : null;
   }
 
   /** A test of an array's elements, as an array and the test of one of them. */
@@ -119,34 +117,33 @@ final class FilterTree {
     Expression other = child(node, 1);
     if (isInLambda) return unknown(node);
     if (kind.equals("ArrayExists")) {
-      List parts = other instanceof LambdaFunction ? JavaConverters.seqAsJavaList(other.children()) : new ArrayList();
-      if (parts.size() != 2) return unknown(node);
+      if (!(other instanceof LambdaFunction) || other.children().size() != 2) return unknown(node);
       isInLambda = true;
-      Object test = of((Expression) parts.get(0));
+      Object test = of(child(other, 0));
       isInLambda = false;
-      return list(new Object[] {"exists", text(node), array(array), test});
+      return list("exists", text(node), array(array), test);
     }
     if (kind.equals("ArrayContains")) {
-      Object test = list(new Object[] {"compare", "", "=", element(array), side(other)});
-      return list(new Object[] {"exists", text(node), array(array), test});
+      Object test = list("compare", "", "=", element(array), side(other));
+      return list("exists", text(node), array(array), test);
     }
     if (array instanceof Literal) {
       array = other;
       other = child(node, 0);
     }
-    List values = listed(other);
+    List<?> values = listed(other);
     if (values == null) return unknown(node);
     String type = type(((ArrayType) other.dataType()).elementType());
-    Object test = list(new Object[] {"in", "", element(array), type, values});
-    return list(new Object[] {"exists", text(node), array(array), test});
+    Object test = list("in", "", element(array), type, values);
+    return list("exists", text(node), array(array), test);
   }
 
   /** The values of an array that is a literal, without nulls; null where some are not known. */
-  private static List listed(Expression node) {
+  private static List<Object> listed(Expression node) {
     Object value = node instanceof Literal ? ((Literal) node).value() : null;
     if (!(value instanceof ArrayData)) return null;
     DataType type = ((ArrayType) node.dataType()).elementType();
-    List elements = new ArrayList(Arrays.asList(((ArrayData) value).toObjectArray(type)));
+    List<Object> elements = new ArrayList<>(Arrays.asList(((ArrayData) value).toObjectArray(type)));
     elements.removeAll(Collections.singleton(null));
     return values(elements, type);
   }
@@ -155,14 +152,14 @@ final class FilterTree {
   private Object array(Expression node) {
     Expression array = isCastOfArray(node) ? child(node, 0) : node;
     String kind = array.getClass().getSimpleName();
-    if (kind.equals("MapKeys")) return list(new Object[] {"keys", side(child(array, 0))});
-    return kind.equals("MapValues") ? list(new Object[] {"values", side(child(array, 0))}) : side(array);
+    if (kind.equals("MapKeys")) return list("keys", side(child(array, 0)));
+    return kind.equals("MapValues") ? list("values", side(child(array, 0))) : side(array);
   }
 
   private Object element(Expression array) {
-    Object element = list(new Object[] {"element"});
+    Object element = list("element");
     if (!isCastOfArray(array)) return element;
-    return list(new Object[] {"cast", element, ((ArrayType) array.dataType()).elementType().sql()});
+    return list("cast", element, ((ArrayType) array.dataType()).elementType().sql());
   }
 
   private static boolean isCastOfArray(Expression node) {
@@ -170,34 +167,33 @@ final class FilterTree {
   }
 
   private Object test(String kind, Expression node) {
-    return list(new Object[] {kind, text(node), side(child(node, 0)), side(child(node, 1))});
+    return list(kind, text(node), side(child(node, 0)), side(child(node, 1)));
   }
 
   /** values: null where some are not known. */
-  private Object in(Expression node, Expression value, List values) {
+  private Object in(Expression node, Expression value, List<?> values) {
     if (isNoTerm(value)) return unknown(node);
     if (values == null) return null;
-    return list(new Object[] {"in", text(node), side(value), type(value.dataType()), values});
+    return list("in", text(node), side(value), type(value.dataType()), values);
   }
 
-  private static List literals(In in) {
-    List written = items(in.list());
+  private static List<Object> literals(In in) {
     DataType type = child(in, 0).dataType();
-    List values = new ArrayList();
-    for (int i = 0; i < written.size(); i++) {
-      if (!(written.get(i) instanceof Literal) || !((Literal) written.get(i)).dataType().equals(type)) return null;
-      values.add(((Literal) written.get(i)).value());
+    List<Object> values = new ArrayList<>();
+    for (Expression one : Scala.list(in.list())) {
+      if (!(one instanceof Literal) || !((Literal) one).dataType().equals(type)) return null;
+      values.add(((Literal) one).value());
     }
     return values(values, type);
   }
 
   /** Values of a type as JSON holds them; null where some are not known. */
-  private static List values(List values, DataType type) {
+  private static List<Object> values(List<?> values, DataType type) {
     if (type(type) == null) return null;
-    List all = new ArrayList();
-    for (int i = 0; i < values.size(); i++) {
-      Object value = value(values.get(i), type);
-      if (value == null && values.get(i) != null) return null;
+    List<Object> all = new ArrayList<>();
+    for (Object item : values) {
+      Object value = value(item, type);
+      if (value == null && item != null) return null;
       all.add(value);
     }
     return all;
@@ -205,17 +201,17 @@ final class FilterTree {
 
   /** A term or a literal; the text of others. */
   private Object side(Expression node) {
-    if (node instanceof NamedLambdaVariable) return list(new Object[] {"element"});
+    if (node instanceof NamedLambdaVariable) return list("element");
     if (node instanceof Literal) {
       Literal literal = (Literal) node;
       Object value = literal.value() == null ? null : value(literal.value(), literal.dataType());
-      if (value != null) return list(new Object[] {"literal", type(literal.dataType()), value});
+      if (value != null) return list("literal", type(literal.dataType()), value);
     }
-    if (node.getClass() == AttributeReference.class) return new ArrayList(list(new Object[] {"column", node.sql()}));
+    if (node.getClass() == AttributeReference.class) return new ArrayList<>(list("column", node.sql()));
     if (node.getClass() == GetStructField.class && extraction(node) == null) {
       Object child = side(child(node, 0));
-      if (((List) child).get(0).equals("column")) {
-        ((List) child).add(((GetStructField) node).extractFieldName());
+      if (((List<?>) child).get(0).equals("column")) {
+        ((List<Object>) child).add(((GetStructField) node).extractFieldName());
         return child;
       }
     }
@@ -223,7 +219,7 @@ final class FilterTree {
       String target = node.dataType().sql();
       if (CASTS.contains(target) || node.dataType() instanceof DecimalType || target.startsWith("TIME(")) {
         if (!(node.dataType() instanceof NumericType)) isPlain = false;
-        return list(new Object[] {"cast", side(child(node, 0)), target});
+        return list("cast", side(child(node, 0)), target);
       }
     }
     Object call = call(node);
@@ -235,18 +231,18 @@ final class FilterTree {
     String name = function(node);
     if (name == null || calls == DEEPEST_CALL) return null;
     calls++;
-    List sides = new ArrayList();
-    List children = items(node.children());
-    for (int i = 0; i < children.size(); i++) {
-      Object side = side((Expression) children.get(i));
-      if (!((List) side).get(0).equals("side")) sides.add(side);
+    List<Object> sides = new ArrayList<>();
+    List<Expression> children = Scala.list(node.children());
+    for (Expression child : children) {
+      Object side = side(child);
+      if (!((List<?>) side).get(0).equals("side")) sides.add(side);
     }
     calls--;
-    return sides.size() < children.size() ? null : list(new Object[] {"call", name, sides});
+    return sides.size() < children.size() ? null : list("call", name, sides);
   }
 
   private static String function(Expression node) {
-    Class kind = node.getClass();
+    Class<?> kind = node.getClass();
     boolean isHash = kind == Murmur3Hash.class || kind == XxHash64.class;
     // The second parameter; Janino finds no `seed()`, of which the classes have several.
     if (isHash && ((Number) node.productElement(1)).longValue() != SEED) return null;
@@ -278,24 +274,23 @@ final class FilterTree {
   private static Expression typed(Expression node) {
     String extraction = extraction(node);
     if (extraction != null) return new PrettyAttribute(extraction, node.dataType());
-    List children = items(node.children());
-    List typed = new ArrayList();
+    List<Expression> children = new ArrayList<>();
     boolean isSame = true;
-    for (int i = 0; i < children.size(); i++) {
-      Expression child = (Expression) children.get(i);
-      typed.add(typed(child));
-      isSame &= typed.get(i) == child;
+    for (Expression child : Scala.list(node.children())) {
+      Expression typed = typed(child);
+      isSame &= typed == child;
+      children.add(typed);
     }
-    return isSame ? node : (Expression) node.withNewChildren(JavaConverters.asScalaBuffer(typed).toSeq());
+    return isSame ? node : (Expression) node.withNewChildren(Scala.seq(children));
   }
 
   private Object text(String kind, Expression node) {
     isPlain = false;
-    if (isInLambda) return list(new Object[] {"unknown", text(node)}); // Its variables have no text that is theirs alone.
-    return list(new Object[] {kind, typed(node).sql()});
+    if (isInLambda) return list("unknown", text(node)); // Its variables have no text that is theirs alone.
+    return list(kind, typed(node).sql());
   }
 
-  private static Object unknown(Expression node) { return list(new Object[] {"unknown", text(node)}); }
+  private static Object unknown(Expression node) { return list("unknown", text(node)); }
 
   private static boolean isNoTerm(Expression node) { return NO_TERMS.contains(node.getClass().getSimpleName()); }
 
@@ -303,29 +298,30 @@ final class FilterTree {
   private static String text(Expression node) {
     if (node.getClass() == InSet.class) {
       InSet set = (InSet) node;
-      return cut(child(node, 0), items(set.hset().toSeq()));
+      return cut(child(node, 0), Scala.list(set.hset().toSeq()));
     }
     if (node.getClass() == In.class && ((In) node).list().size() > LONG) {
-      return cut(child(node, 0), items(((In) node).list()));
+      return cut(child(node, 0), Scala.list(((In) node).list()));
     }
     String text = node.sql();
     return text.length() > MOST_CHARACTERS ? text.substring(0, MOST_CHARACTERS) + "..." : text;
   }
 
-  private static String cut(Expression value, List values) {
+  private static String cut(Expression value, List<?> values) {
     StringBuilder text = new StringBuilder("(").append(value.sql()).append(" IN (");
-    for (int i = 0; i < values.size() && i < LONG; i++) {
-      Object one = values.get(i);
+    int count = 0;
+    for (Object one : values) {
+      if (count == LONG) return text.append(", ...))").toString();
       Expression literal = one instanceof Expression ? (Expression) one : new Literal(one, value.dataType());
-      text.append(i == 0 ? "" : ", ").append(literal.sql());
+      text.append(count++ == 0 ? "" : ", ").append(literal.sql());
     }
-    return text.append(values.size() > LONG ? ", ...))" : "))").toString();
+    return text.append("))").toString();
   }
 
   /** The operands of a chain of one operator, without recursion, since chains may be thousands long. */
-  private static List operands(Expression node, Class kind) {
-    List operands = new ArrayList();
-    ArrayDeque todo = new ArrayDeque();
+  private static List<Expression> operands(Expression node, Class<?> kind) {
+    List<Expression> operands = new ArrayList<>();
+    ArrayDeque<Expression> todo = new ArrayDeque<>();
     todo.push(node);
     while (!todo.isEmpty()) {
       Expression next = (Expression) todo.pop();
@@ -345,16 +341,16 @@ final class FilterTree {
     return type instanceof DecimalType || NAMES.contains(name) || name.startsWith("time(") ? name : null;
   }
 
-  private static final Set NAMES = new HashSet(Arrays.asList(new Object[] {
+  private static final Set<String> NAMES = new HashSet<>(Arrays.asList(
     "byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date", "timestamp",
-    "timestamp_ntz", "string collate UTF8_LCASE"}));
+    "timestamp_ntz", "string collate UTF8_LCASE"));
 
   /** A value as JSON holds it, decimals and floats as text; null where a text would be another value. */
   private static Object value(Object value, DataType type) {
     String name = type(type);
     if (value == null || name == null) return null;
     if (value instanceof byte[]) return java.util.Base64.getEncoder().encodeToString((byte[]) value);
-    if (name.equals("date")) return LocalDate.ofEpochDay(((Integer) value).longValue()).toString();
+    if (name.equals("date")) return LocalDate.ofEpochDay((Integer) value).toString();
     if (isMangled(value)) return null;
     return value instanceof Boolean || value instanceof Number && !isText(name) ? value : value.toString();
   }
@@ -368,8 +364,5 @@ final class FilterTree {
 
   private static Expression child(Expression node, int i) { return (Expression) node.children().apply(i); }
 
-  private static List list(Object[] items) { return Arrays.asList(items); }
-
-  /** Scala walks to each item of a long list, so it is copied first. */
-  static List items(Object seq) { return new ArrayList(JavaConverters.seqAsJavaList((scala.collection.Seq) seq)); }
+  private static List<Object> list(Object... items) { return Arrays.asList(items); }
 }

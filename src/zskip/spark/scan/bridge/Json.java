@@ -7,6 +7,7 @@ import java.util.BitSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 
 /** Messages between Java and Python, as JSON: one message instead of a call for each value. */
 final class Json {
@@ -22,12 +23,13 @@ final class Json {
 
   /** A question and its arguments in a line, and each argument that is filters in a line of its own. */
   static String question(String question, Object[] arguments) {
-    List all = new ArrayList();
+    List<Object> all = new ArrayList<>();
     all.add(question);
     StringBuilder filters = new StringBuilder();
     for (int i = 0; i < arguments.length; i++) {
       all.add(described(arguments[i], i));
-      if (isFilters(arguments[i])) filters.append('\n').append(FilterText.of((scala.collection.Seq) arguments[i]));
+      if (!isFilters(arguments[i])) continue;
+      filters.append('\n').append(FilterText.of((scala.collection.Seq<Expression>) arguments[i]));
     }
     return write(all) + filters;
   }
@@ -49,9 +51,9 @@ final class Json {
     }
   }
 
-  static Map read(String text) {
+  static Map<String, Object> read(String text) {
     try {
-      return (Map) MAPPER.readValue(text, Map.class);
+      return (Map<String, Object>) MAPPER.readValue(text, Map.class);
     } catch (JsonProcessingException e) {
       throw new IllegalArgumentException(e);
     }
@@ -66,8 +68,8 @@ final class Json {
   /** A plain value as it is; other values as the number of their argument. */
   private static Object described(Object value, int argument) {
     if (value == null || value instanceof String || value instanceof Number || value instanceof Boolean) return value;
-    Map described = new LinkedHashMap();
-    described.put("argument", Integer.valueOf(argument));
+    Map<String, Object> described = new LinkedHashMap<>();
+    described.put("argument", argument);
     if (isFilters(value)) described.put("is_filters", Boolean.TRUE);
     return described;
   }

@@ -15,22 +15,22 @@ import org.apache.spark.unsafe.Platform;
 
 /** Something in Python that answers questions, asked from a few threads (`callbacks.py` says why). */
 public final class Python {
-  private final BiFunction answer;
+  private final BiFunction<Object, Object, Object> answer;
   private final Executor threads;
   private final byte[] secret;
   private final Choices choices = new Choices();
 
   /** secret: signs each question, since any local process reaches the port on which Python listens. */
-  public Python(BiFunction answer, Executor threads, String secret) {
+  public Python(BiFunction<Object, Object, Object> answer, Executor threads, String secret) {
     this.answer = answer;
     this.threads = threads;
     this.secret = secret.getBytes(StandardCharsets.US_ASCII);
   }
 
   /** Asks which files a query reads, unless an equal question was answered; null where that is not known. */
-  Map choose(String question, Object[] arguments) {
+  Map<String, Object> choose(String question, Object... arguments) {
     String text = Json.question(question, arguments);
-    Map choice = choices.get(text);
+    Map<String, Object> choice = choices.get(text);
     if (choice != null) return choice;
     String answered = (String) send(text, arguments);
     if (answered == null) return null;
@@ -40,12 +40,13 @@ public final class Python {
   }
 
   /** Asks a question; filters and plain values are sent as text, other values stay here until Python gets them. */
-  Object ask(String question, Object[] arguments) { return send(Json.question(question, arguments), arguments); }
+  Object ask(String question, Object... arguments) { return send(Json.question(question, arguments), arguments); }
 
   private Object send(String text, Object[] arguments) {
     boolean isLong = Json.isLong(text);
-    AtomicReference box = new AtomicReference(isLong ? new Object[] {new StringBuilder(text), arguments} : arguments);
-    FutureTask task = new FutureTask(new Call(answer, box, signed(isLong ? "\n" + System.nanoTime() : text)));
+    Object content = isLong ? new Object[] {new StringBuilder(text), arguments} : arguments;
+    AtomicReference<Object> box = new AtomicReference<>(content);
+    FutureTask<Object> task = new FutureTask<>(new Call(answer, box, signed(isLong ? "\n" + System.nanoTime() : text)));
     threads.execute(task);
     try {
       Object plain = task.get();
@@ -73,12 +74,12 @@ public final class Python {
   }
 
   /** One question, in the thread that asks it. */
-  static final class Call implements Callable {
-    private final BiFunction answer;
-    private final AtomicReference box;
+  static final class Call implements Callable<Object> {
+    private final BiFunction<Object, Object, Object> answer;
+    private final AtomicReference<Object> box;
     private final String text;
 
-    Call(BiFunction answer, AtomicReference box, String text) {
+    Call(BiFunction<Object, Object, Object> answer, AtomicReference<Object> box, String text) {
       this.answer = answer;
       this.box = box;
       this.text = text;

@@ -1,6 +1,5 @@
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -25,7 +24,6 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.DataTypes;
 import scala.Function1;
 import scala.Option;
-import scala.collection.JavaConverters;
 import SEQ;
 
 /**
@@ -34,14 +32,7 @@ import SEQ;
  *   Aggregate(c)  becomes  Aggregate(sum, min or max of c, over Aggregate(c) of the others and the rows known already).
  */
 final class Counts extends scala.runtime.AbstractPartialFunction {
-  static final String KIND = "count";
-
   static LogicalPlan apply(LogicalPlan plan) { return (LogicalPlan) plan.transformDown(new Counts()); }
-
-  /** The error of a scan that cannot drop the counted files. */
-  static RuntimeException unsure(Throwable why) {
-    return new IllegalStateException("zskip counted files by its index and cannot leave them out now; ask again", why);
-  }
 
   public boolean isDefinedAt(Object node) { return true; }
 
@@ -53,66 +44,57 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
     boolean isFiles = relation != null && relation.leaf instanceof LogicalRelation;
     if (!isFiles || !relation.query().notes.isEmpty()) return node;
     Parts parts = new Parts(relation);
-    List results = parts.rewritten(JavaConverters.seqAsJavaList(whole.aggregateExpressions()));
+    List<Expression> results = parts.rewritten(whole.aggregateExpressions());
     if (results == null || parts.aggregates.isEmpty()) return node;
     ScanQuery query = relation.query();
-    Object[] arguments = {query.ofPartitions, query.ofData, Json.write(parts.aggregates)};
-    String text = (String) Relations.index(relation.leaf).ask(KIND, arguments);
+    ZskipFiles index = Relations.index(relation.leaf);
+    String text = (String) index.ask(ScanQuery.COUNT, query.ofPartitions, query.ofData, Json.write(parts.aggregates));
     if (text == null) return node;
-    Map answer = Json.read(text);
-    LogicalPlan others = relation.withNote(KIND, answer.get("note"));
+    Map<String, Object> answer = Json.read(text);
+    LogicalPlan others = relation.withNote(ScanQuery.COUNT, answer.get("note"));
     if (others == relation.leaf) return node;
-    List named = new ArrayList(parts.aliases.values());
-    LogicalPlan partial = aggregate(whole, ScanQuery.seq(named), relation.over(others));
-    LogicalPlan known = known((List) answer.get("values"), JavaConverters.seqAsJavaList(partial.output()));
-    Seq both = ScanQuery.seq(Arrays.asList(new Object[] {partial, known}));
-    return aggregate(whole, ScanQuery.seq(results), new Union(both, false, false));
+    List<NamedExpression> named = new ArrayList<>(parts.aliases.values());
+    LogicalPlan partial = aggregate(whole, Scala.seq(named), relation.over(others));
+    LogicalPlan known = known((List<?>) answer.get("values"), Scala.list(partial.output()));
+    Seq both = Scala.seqOf(partial, known);
+    return aggregate(whole, Scala.seq(results), new Union(both, false, false));
   }
 
-  /** An aggregate with other results over another relation. */
   private static LogicalPlan aggregate(Aggregate like, Seq results, LogicalPlan child) {
-    Object[] parts = new Object[like.productArity()];
-    for (int i = 0; i < parts.length; i++) parts[i] = like.productElement(i);
-    parts[1] = results;
-    parts[2] = child;
-    return (LogicalPlan) like.makeCopy(parts);
+    return Scala.copy(Scala.copy(like, 1, results), 2, child);
   }
 
   /** A row of texts as a relation with columns like the given ones. */
-  private static LogicalPlan known(List texts, List like) {
-    List output = new ArrayList();
+  private static LogicalPlan known(List<?> texts, List<Attribute> like) {
+    List<Attribute> output = new ArrayList<>();
     Object[] values = new Object[like.size()];
     for (int i = 0; i < values.length; i++) {
       Attribute column = (Attribute) like.get(i);
       output.add(column.newInstance());
       values[i] = IndexValue.value((String) texts.get(i), column.dataType());
     }
-    List rows = Collections.singletonList(new GenericInternalRow(values));
-    // The number of its parameters grew with the versions of Spark.
-    java.lang.reflect.Constructor make = LocalRelation.class.getConstructors()[0];
-    Object[] parts = new Object[] {ScanQuery.seq(output), ScanQuery.seq(rows), Boolean.FALSE, Option.empty()};
-    try {
-      return (LogicalPlan) make.newInstance(Arrays.copyOf(parts, make.getParameterTypes().length));
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException(e);
-    }
+    Object relation = Scala.construct(
+      LocalRelation.class, Scala.seq(output), Scala.seqOf(new GenericInternalRow(values)), false, Option.empty());
+    return (LogicalPlan) relation;
   }
 
   /** Takes aggregates apart: what each part of the rows must tell, and how the parts are put together. */
   static final class Parts extends scala.runtime.AbstractPartialFunction {
     /** Function, column and type of each aggregate; no column where rows are counted. */
-    final List aggregates = new ArrayList();
+    final List<List<String>> aggregates = new ArrayList<>();
     /** From an aggregate in its canonical form to the name under which its parts come. */
-    final Map aliases = new LinkedHashMap();
+    final Map<Object, NamedExpression> aliases = new LinkedHashMap<>();
     private final FilteredRelation relation;
     private boolean failed;
 
     Parts(FilteredRelation relation) { this.relation = relation; }
 
     /** The results over the parts; null if an aggregate cannot be combined from parts. */
-    List rewritten(List results) {
-      List rewritten = new ArrayList();
-      for (int i = 0; i < results.size(); i++) rewritten.add(((Expression) results.get(i)).transformUp(this));
+    List<Expression> rewritten(Seq<NamedExpression> results) {
+      List<Expression> rewritten = new ArrayList<>();
+      for (NamedExpression result : Scala.list(results)) {
+        rewritten.add((Expression) ((Expression) result).transformUp(this));
+      }
       return failed ? null : rewritten;
     }
 
@@ -121,7 +103,7 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
     public Object applyOrElse(Object node, Function1 otherwise) {
       if (failed || !(node instanceof AggregateExpression)) return node;
       AggregateExpression whole = (AggregateExpression) node;
-      List one = whole.isDistinct() || whole.filter().isDefined() ? null : aggregate(whole.aggregateFunction());
+      List<String> one = whole.isDistinct() || whole.filter().isDefined() ? null : aggregate(whole.aggregateFunction());
       if (one == null) {
         failed = true;
         return node;
@@ -129,7 +111,7 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
       Object key = whole.canonicalized();
       if (!aliases.containsKey(key)) {
         aggregates.add(one);
-        Seq none = ScanQuery.NONE;
+        Seq none = Scala.NONE;
         aliases.put(key, new Alias(whole, "part", NamedExpression.newExprId(), none, Option.empty(), none));
       }
       Attribute part = ((Alias) aliases.get(key)).toAttribute();
@@ -137,20 +119,20 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
         AggregateFunction again = one.get(0).equals("min") ? (AggregateFunction) new Min(part) : new Max(part);
         return again.toAggregateExpression();
       }
-      Literal zero = new Literal(Long.valueOf(0), DataTypes.LongType);
+      Literal zero = new Literal(0L, DataTypes.LongType);
       Expression sum = new Sum(part).toAggregateExpression();
-      return new Coalesce(ScanQuery.seq(Arrays.asList(new Object[] {sum, zero})));
+      return new Coalesce(Scala.seqOf(sum, zero));
     }
 
-    private List aggregate(AggregateFunction function) {
+    private List<String> aggregate(AggregateFunction function) {
       if (function.children().size() != 1) return null;
       Expression of = (Expression) function.children().apply(0);
       if (function instanceof Count && of instanceof Literal && ((Literal) of).value() != null) {
-        return Arrays.asList(new Object[] {"count", null, null});
+        return Arrays.asList("count", null, null);
       }
       String name = function instanceof Count ? "count" : function instanceof Min ? "min" : "max";
       Attribute column = name.equals("max") && !(function instanceof Max) ? null : relation.column(of);
-      return column == null ? null : Arrays.asList(new Object[] {name, column.name(), column.dataType().json()});
+      return column == null ? null : Arrays.asList(name, column.name(), column.dataType().json());
     }
   }
 }

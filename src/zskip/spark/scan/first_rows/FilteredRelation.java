@@ -1,3 +1,5 @@
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -6,19 +8,15 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
-import java.util.ArrayList;
-import java.util.List;
-import scala.Function1;
-import scala.collection.JavaConverters;
 import SEQ;
 
 /** Projections and a filter over one relation of ours, whose scan decides the whole filter. */
 final class FilteredRelation {
   final LogicalPlan top;
   final LogicalPlan leaf;
-  private final List projects;
+  private final List<Project> projects;
 
-  private FilteredRelation(LogicalPlan top, LogicalPlan leaf, List projects) {
+  private FilteredRelation(LogicalPlan top, LogicalPlan leaf, List<Project> projects) {
     this.top = top;
     this.leaf = leaf;
     this.projects = projects;
@@ -26,10 +24,10 @@ final class FilteredRelation {
 
   /** The filtered relation of a plan; null if the plan is none. */
   static FilteredRelation of(LogicalPlan top) {
-    List projects = new ArrayList();
+    List<Project> projects = new ArrayList<>();
     LogicalPlan node = top;
     while (node instanceof Project && allDeterministic(((Project) node).projectList())) {
-      projects.add(node);
+      projects.add((Project) node);
       node = ((Project) node).child();
     }
     Expression condition = node instanceof Filter ? ((Filter) node).condition() : null;
@@ -43,15 +41,14 @@ final class FilteredRelation {
   /** The query of a relation of ours whose rows are those of its files; null for other nodes. */
   private static ScanQuery query(LogicalPlan node) {
     PrunedScan scan = ScanRelations.scan(node);
-    zskip index = scan == null ? Relations.index(node) : null;
+    ZskipFiles index = scan == null ? Relations.index(node) : null;
     if (index != null) return index.isWhole() ? index.query : null;
     return scan == null ? null : scan.query;
   }
 
-  private static boolean allDeterministic(Seq expressions) {
-    List all = JavaConverters.seqAsJavaList(expressions);
-    for (int i = 0; i < all.size(); i++) {
-      if (!((Expression) all.get(i)).deterministic()) return false;
+  private static boolean allDeterministic(Seq<NamedExpression> expressions) {
+    for (NamedExpression one : Scala.list(expressions)) {
+      if (!((Expression) one).deterministic()) return false;
     }
     return true;
   }
@@ -73,23 +70,21 @@ final class FilteredRelation {
     return source == null ? null : over(source, leaf.output());
   }
 
-  private static Expression over(Expression node, Seq named) {
+  private static Expression over(Expression node, Seq<? extends NamedExpression> named) {
     if (node instanceof Attribute) return named((Attribute) node, named);
-    List children = JavaConverters.seqAsJavaList(node.children());
-    List sources = new ArrayList();
-    for (int i = 0; i < children.size(); i++) {
-      Expression source = over((Expression) children.get(i), named);
+    List<Expression> children = Scala.list(node.children());
+    List<Expression> sources = new ArrayList<>();
+    for (Expression child : children) {
+      Expression source = over(child, named);
       if (source == null) return null;
       sources.add(source);
     }
-    return sources.isEmpty() ? node : (Expression) node.withNewChildren(ScanQuery.seq(sources));
+    return sources.isEmpty() ? node : (Expression) node.withNewChildren(Scala.seq(sources));
   }
 
   /** The expression of an attribute in a list of named expressions. */
-  private static Expression named(Attribute attribute, Seq expressions) {
-    List all = JavaConverters.seqAsJavaList(expressions);
-    for (int i = 0; i < all.size(); i++) {
-      NamedExpression one = (NamedExpression) all.get(i);
+  private static Expression named(Attribute attribute, Seq<? extends NamedExpression> expressions) {
+    for (NamedExpression one : Scala.list(expressions)) {
       if (!one.exprId().equals(attribute.exprId())) continue;
       return one instanceof Alias ? ((Alias) one).child() : (Expression) one;
     }
@@ -97,30 +92,13 @@ final class FilteredRelation {
   }
 
   /** The same over another relation. */
-  LogicalPlan over(LogicalPlan other) { return Swap.in(top, leaf, other); }
+  LogicalPlan over(LogicalPlan other) { return Scala.replace(top, leaf, other); }
 
   /** The relation with a note; the same relation if it has that note already. */
   LogicalPlan withNote(String kind, Object value) {
     if (value.equals(query().notes.get(kind))) return leaf;
     boolean isFiles = leaf instanceof LogicalRelation;
-    return isFiles ? Relations.withNote((LogicalRelation) leaf, kind, value) : ScanRelations.withNote(leaf, kind, value);
-  }
-
-  /** Replaces one node of a plan. */
-  static final class Swap extends scala.runtime.AbstractPartialFunction {
-    private final LogicalPlan before;
-    private final LogicalPlan after;
-
-    private Swap(LogicalPlan before, LogicalPlan after) {
-      this.before = before;
-      this.after = after;
-    }
-
-    static LogicalPlan in(LogicalPlan plan, LogicalPlan before, LogicalPlan after) {
-      return before == after ? plan : (LogicalPlan) plan.transformDown(new Swap(before, after));
-    }
-
-    public boolean isDefinedAt(Object node) { return true; }
-    public Object applyOrElse(Object node, Function1 otherwise) { return node == before ? after : node; }
+    if (!isFiles) return ScanRelations.withNote(leaf, kind, value);
+    return Relations.withNote((LogicalRelation) leaf, kind, value);
   }
 }

@@ -27,6 +27,6 @@ final class Limits extends scala.runtime.AbstractPartialFunction {
     Integer rows = rows((LocalLimit) node);
     FilteredRelation relation = FilteredRelation.of(((LocalLimit) node).child());
     if (rows == null || relation == null) return node;
-    return FilteredRelation.Swap.in((LogicalPlan) node, relation.leaf, relation.withNote(KIND, rows));
+    return Scala.replace((LogicalPlan) node, relation.leaf, relation.withNote(KIND, rows));
   }
 }

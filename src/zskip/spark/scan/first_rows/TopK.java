@@ -36,15 +36,15 @@ final class TopK extends scala.runtime.AbstractPartialFunction {
     Expression source = relation.source(order.child());
     if (source == null || !source.deterministic()) return node;
     boolean isColumn = source instanceof Attribute;
-    String note = Json.write(Arrays.asList(new Object[] {
+    String note = Json.write(Arrays.asList(
       isColumn ? ((Attribute) source).name() : source.sql(),
       source.dataType().json(),
-      Boolean.valueOf(order.direction() == Descending$.MODULE$),
-      Boolean.valueOf(order.nullOrdering() == NullsFirst$.MODULE$),
-      Boolean.valueOf(((Sort) below).order().size() > 1),
+      order.direction() == Descending$.MODULE$,
+      order.nullOrdering() == NullsFirst$.MODULE$,
+      ((Sort) below).order().size() > 1,
       rows,
-      isColumn ? null : FilterText.of(ScanQuery.seq(Arrays.asList(new Object[] {new IsNotNull(source)})))
-    }));
-    return FilteredRelation.Swap.in((LogicalPlan) node, relation.leaf, relation.withNote(KIND, note));
+      isColumn ? null : FilterText.of(Scala.seqOf(new IsNotNull(source)))
+    ));
+    return Scala.replace((LogicalPlan) node, relation.leaf, relation.withNote(KIND, note));
   }
 }

@@ -2,6 +2,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -34,44 +35,42 @@ import SEQ;
  * The search stays within the stage, so plans that Spark shares are pruned alike for all who share them.
  */
 final class Broadcasts {
-  private final zskip index;
+  private final ZskipFiles index;
   private final int most;
   /** Ancestors of the node that is visited, the root first. */
-  private final List path = new ArrayList();
+  private final List<SparkPlan> path = new ArrayList<>();
   /** The path to the scan. */
-  private List pathToScan;
+  private List<SparkPlan> pathToScan;
   private int scans;
 
-  private Broadcasts(zskip index, int most) {
+  private Broadcasts(ZskipFiles index, int most) {
     this.index = index;
     this.most = most;
   }
 
-  /** The keys of the joins above a scan, as `JoinKeys`; empty if no query is running. */
-  static List of(zskip index, int most) {
+  /** The keys of the joins above a scan; empty if no query is running. */
+  static List<JoinKeys> of(ZskipFiles index, int most) {
     Option context = org.apache.spark.SparkContext$.MODULE$.getActive();
     String id = context.isEmpty() ? null : ((SparkContext) context.get()).getLocalProperty("spark.sql.execution.id");
     QueryExecution execution = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
-    if (execution == null) return new ArrayList();
+    if (execution == null) return new ArrayList<>();
     Broadcasts search = new Broadcasts(index, most);
     search.visit(execution.executedPlan());
     // If several scans share an index, it is unknown whose files these are.
-    return search.scans == 1 ? search.keys() : new ArrayList();
+    return search.scans == 1 ? search.keys() : new ArrayList<>();
   }
 
   private void visit(SparkPlan node) {
     if (node instanceof FileSourceScanExec) {
-      if (zskip.of(((FileSourceScanExec) node).relation().location()) == index) {
+      if (ZskipFiles.of(((FileSourceScanExec) node).relation().location()) == index) {
         scans++;
-        pathToScan = new ArrayList(path);
+        pathToScan = new ArrayList<>(path);
         pathToScan.add(node);
       }
     }
     path.add(node);
-    List below = below(node);
-    for (int i = 0; i < below.size(); i++) visit((SparkPlan) below.get(i));
-    List expressions = Columns.list(node.expressions());
-    for (int i = 0; i < expressions.size(); i++) visitSubqueries((Expression) expressions.get(i));
+    for (SparkPlan child : below(node)) visit(child);
+    for (Expression expression : Scala.list(node.expressions())) visitSubqueries(expression);
     path.remove(path.size() - 1);
   }
 
@@ -80,12 +79,11 @@ final class Broadcasts {
       Object plan = ((PlanExpression) expression).plan();
       if (plan instanceof SparkPlan) visit((SparkPlan) plan);
     }
-    List children = Columns.list(expression.children());
-    for (int i = 0; i < children.size(); i++) visitSubqueries((Expression) children.get(i));
+    for (Expression child : Scala.list(expression.children())) visitSubqueries(child);
   }
 
-  private static List below(SparkPlan node) {
-    List one = new ArrayList();
+  private static List<SparkPlan> below(SparkPlan node) {
+    List<SparkPlan> one = new ArrayList<>();
     if (node instanceof AdaptiveSparkPlanExec) one.add(((AdaptiveSparkPlanExec) node).executedPlan());
     else if (node instanceof QueryStageExec) one.add(((QueryStageExec) node).plan());
     else if (node instanceof InMemoryTableScanExec) one.add(((InMemoryTableScanExec) node).relation().cachedPlan());
@@ -101,25 +99,25 @@ final class Broadcasts {
    * Spark's own `children` and `subqueries` are lazy: asked for the first time, they lock the node, and the thread
    * that runs the node may hold that lock while it waits for the scan that asks.
    */
-  static List children(SparkPlan node) {
-    List children = new ArrayList();
+  static List<SparkPlan> children(SparkPlan node) {
+    List<SparkPlan> children = new ArrayList<>();
     scala.collection.Iterator fields = node.productIterator();
     while (fields.hasNext()) {
       Object field = fields.next();
-      if (field instanceof SparkPlan) children.add(field);
+      if (field instanceof SparkPlan) children.add((SparkPlan) field);
       if (!(field instanceof scala.collection.Iterable)) continue;
       scala.collection.Iterator many = ((scala.collection.Iterable) field).iterator();
       while (many.hasNext()) {
         Object one = many.next();
         if (!(one instanceof SparkPlan)) break;
-        children.add(one);
+        children.add((SparkPlan) one);
       }
     }
     return children;
   }
 
-  private List keys() {
-    List keys = new ArrayList();
+  private List<JoinKeys> keys() {
+    List<JoinKeys> keys = new ArrayList<>();
     SparkPlan below = (SparkPlan) pathToScan.get(pathToScan.size() - 1);
     Columns columns = Columns.of(below.output()).without(pruned((FileSourceScanExec) below));
     for (int i = pathToScan.size() - 2; i >= 0 && columns != null; i--) {
@@ -138,13 +136,10 @@ final class Broadcasts {
   }
 
   /** The columns that Spark's own dynamic partition pruning handles. */
-  private static List pruned(FileSourceScanExec scan) {
-    List columns = new ArrayList();
-    List all = Columns.list(scan.partitionFilters());
-    for (int i = 0; i < all.size(); i++) {
-      if (all.get(i) instanceof DynamicPruning) {
-        columns.addAll(Columns.list(((Expression) all.get(i)).references().toSeq()));
-      }
+  private static List<Attribute> pruned(FileSourceScanExec scan) {
+    List<Attribute> columns = new ArrayList<>();
+    for (Expression one : Scala.list(scan.partitionFilters())) {
+      if (one instanceof DynamicPruning) columns.addAll(Scala.list(one.references().toSeq()));
     }
     return columns;
   }
@@ -161,17 +156,17 @@ final class Broadcasts {
   }
 
   /** Adds the keys of the broadcast side; the scan is on the other side. */
-  private void add(List keys, BroadcastHashJoinExec join, Columns columns, SparkPlan below) {
+  private void add(List<JoinKeys> keys, BroadcastHashJoinExec join, Columns columns, SparkPlan below) {
     boolean buildsLeft = join.buildSide().toString().equals("BuildLeft");
     SparkPlan build = (SparkPlan) (buildsLeft ? join.left() : join.right());
-    Seq built = buildsLeft ? join.leftKeys() : join.rightKeys();
-    List streamed = Columns.list(buildsLeft ? join.rightKeys() : join.leftKeys());
+    Seq<Expression> built = buildsLeft ? join.leftKeys() : join.rightKeys();
+    List<Expression> streamed = Scala.list(buildsLeft ? join.rightKeys() : join.leftKeys());
     for (int i = 0; i < streamed.size(); i++) {
       String column = columns.key((Expression) streamed.get(i));
-      Expression key = (Expression) Columns.list(built).get(i);
+      Expression key = (Expression) Scala.list(built).get(i);
       if (column == null || !KeyValues.supports(key.dataType())) continue;
       // Reading keys costs time, and the index knows few expressions.
-      if (Columns.isExpression(column) && index.ask("share", new Object[] {column}) == null) continue;
+      if (Columns.isExpression(column) && index.ask("share", column) == null) continue;
       long started = System.nanoTime();
       JoinKeys joinKeys = new JoinKeys(column, TableNames.of(build, key), "");
       try {
@@ -187,7 +182,7 @@ final class Broadcasts {
   }
 
   /** The values of a key of a broadcast table; null if there are too many. */
-  private KeyValues values(SparkPlan build, Seq keys, int ordinal, Expression key) {
+  private KeyValues values(SparkPlan build, Seq<Expression> keys, int ordinal, Expression key) {
     HashedRelation relation = ((HashedRelation) build.executeBroadcast().value()).asReadOnlyCopy();
     // Whole numbers that fit into 64 bits together are kept as one.
     boolean packed = relation.getClass().getSimpleName().equals("LongHashedRelation");

@@ -20,14 +20,10 @@ final class JoinCandidate {
   private LogicalPlan canonical;
 
   JoinCandidate(String column, String name, KeySide side, String reason) {
-    Alias key = new Alias(
-      side.key, "key", NamedExpression.newExprId(), ScanQuery.NONE, Option.empty(),
-      ScanQuery.NONE);
-    java.util.List named = new java.util.ArrayList();
-    named.add(key);
+    Alias key = new Alias(side.key, "key", NamedExpression.newExprId(), Scala.NONE, Option.empty(), Scala.NONE);
     this.column = column;
     this.name = name;
-    this.plan = new Project(ScanQuery.seq(named), side.plan);
+    this.plan = new Project(Scala.seqOf(key), side.plan);
     this.type = side.key.dataType();
     this.bytes = KeySide.bytes(side.plan);
     this.hasJoin = KeySide.hasJoin(side.plan);

@@ -5,13 +5,13 @@ import java.util.Map;
 
 /** The joins of one scan: used ones are its note and distinguish scans, the others only give a reason. */
 final class JoinCandidates {
-  final List used = new ArrayList();
-  final List unused = new ArrayList();
+  final List<JoinCandidate> used = new ArrayList<>();
+  final List<JoinCandidate> unused = new ArrayList<>();
   /** From a column or an expression to the table that may be broadcast, and filters by its keys; of Iceberg's alone. */
-  final Map broadcasts = new LinkedHashMap();
+  final Map<String, Object[]> broadcasts = new LinkedHashMap<>();
 
   void add(JoinCandidate join) {
-    List all = join.reason.isEmpty() ? used : unused;
+    List<JoinCandidate> all = join.reason.isEmpty() ? used : unused;
     if (!all.contains(join)) all.add(join);
   }
 

@@ -1,9 +1,10 @@
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
@@ -15,24 +16,23 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
-import scala.Function1;
 
 /** Finds the joins above each relation of ours that drop its rows without a partner. */
 final class JoinSearch {
   private final JoinSettings settings;
-  private final List path = new ArrayList();
+  private final List<LogicalPlan> path = new ArrayList<>();
   /** Joins whose other side has no filter of its own; a join further up may filter it, as a dimension's dimension. */
-  private List pending;
+  private List<Object[]> pending;
   /** Above a shuffle that Spark may share between joins: broadcasts that differ would keep it from that. */
   private boolean isAboveGroups;
   /** Files that dynamic partition pruning reads, too: if they were pruned here alone, Spark could not share them. */
-  private final List inPruning = new ArrayList();
+  private final List<Object> inPruning = new ArrayList<>();
   /** From a relation to its joins. */
-  private final Map found = new IdentityHashMap();
+  private final Map<LogicalPlan, JoinCandidates> found = new IdentityHashMap<>();
   /** From a relation to its replacement. */
-  private final Map others = new IdentityHashMap();
+  private final Map<LogicalPlan, LogicalPlan> others = new IdentityHashMap<>();
   /** By files and column, the share of the bytes that one key leaves. */
-  private final Map shares = new HashMap();
+  private final Map<Object, Object> shares = new HashMap<>();
 
   private JoinSearch(JoinSettings settings) { this.settings = settings; }
 
@@ -41,36 +41,32 @@ final class JoinSearch {
     search.findPruning(plan);
     search.visit(plan);
     search.replace();
-    return search.others.isEmpty() ? plan : (LogicalPlan) plan.transformDown(new Exchange(search.others));
+    return search.others.isEmpty() ? plan : (LogicalPlan) plan.transformDown(Scala.replacing(search.others));
   }
 
   /** The plan of a key query, whose own scans of Iceberg's get the keys of its broadcasts. */
   static LogicalPlan ofKeys(LogicalPlan plan) {
     JoinSearch search = new JoinSearch(new JoinSettings());
     search.visit(plan);
-    Iterator all = search.found.values().iterator();
-    while (all.hasNext()) ((JoinCandidates) all.next()).used.clear();
+    for (JoinCandidates joins : search.found.values()) joins.used.clear();
     search.replace();
-    return search.others.isEmpty() ? plan : (LogicalPlan) plan.transformDown(new Exchange(search.others));
+    return search.others.isEmpty() ? plan : (LogicalPlan) plan.transformDown(Scala.replacing(search.others));
   }
 
   private void findPruning(LogicalPlan node) {
     if (node instanceof Filter) {
-      List all = KeySide.conjuncts(((Filter) node).condition());
-      for (int i = 0; i < all.size(); i++) {
-        if (!(all.get(i) instanceof DynamicPruningSubquery)) continue;
-        addFiles((LogicalPlan) ((DynamicPruningSubquery) all.get(i)).buildQuery());
+      for (Object one : ScanQuery.conjuncts(((Filter) node).condition())) {
+        if (!(one instanceof DynamicPruningSubquery)) continue;
+        addFiles((LogicalPlan) ((DynamicPruningSubquery) one).buildQuery());
       }
     }
-    List children = Columns.list(node.children());
-    for (int i = 0; i < children.size(); i++) findPruning((LogicalPlan) children.get(i));
+    for (LogicalPlan child : Scala.list(node.children())) findPruning(child);
   }
 
   private void addFiles(LogicalPlan buildQuery) {
-    List leaves = Columns.list(buildQuery.collectLeaves());
-    for (int i = 0; i < leaves.size(); i++) {
-      zskip index = Relations.index((LogicalPlan) leaves.get(i));
-      PrunedScan scan = ScanRelations.scan((LogicalPlan) leaves.get(i));
+    for (LogicalPlan leaf : Scala.list(buildQuery.collectLeaves())) {
+      ZskipFiles index = Relations.index(leaf);
+      PrunedScan scan = ScanRelations.scan(leaf);
       if (index != null) inPruning.add(index.files);
       if (scan != null) inPruning.add(scan.iceberg().scan);
     }
@@ -83,15 +79,12 @@ final class JoinSearch {
       found.put(node, found.containsKey(node) ? new JoinCandidates() : candidates(node, target));
     }
     path.add(node);
-    List children = Columns.list(node.children());
-    for (int i = 0; i < children.size(); i++) visit((LogicalPlan) children.get(i));
+    for (LogicalPlan child : Scala.list(node.children())) visit(child);
     path.remove(path.size() - 1);
   }
 
   private void replace() {
-    Iterator all = found.keySet().iterator();
-    while (all.hasNext()) {
-      LogicalPlan node = (LogicalPlan) all.next();
+    for (LogicalPlan node : found.keySet()) {
       JoinTarget target = JoinTarget.of(node);
       boolean isAlone = !inPruning.contains(target.files);
       others.put(node, target.with(isAlone ? (JoinCandidates) found.get(node) : new JoinCandidates()));
@@ -100,7 +93,7 @@ final class JoinSearch {
 
   private JoinCandidates candidates(LogicalPlan relation, JoinTarget target) {
     JoinCandidates candidates = new JoinCandidates();
-    pending = new ArrayList();
+    pending = new ArrayList<>();
     isAboveGroups = false;
     Columns columns = Columns.of(relation.output());
     LogicalPlan below = relation;
@@ -130,13 +123,10 @@ final class JoinSearch {
   }
 
   /** The columns that Spark's own dynamic partition pruning handles. */
-  private static List pruned(Expression condition) {
-    List columns = new ArrayList();
-    List all = KeySide.conjuncts(condition);
-    for (int i = 0; i < all.size(); i++) {
-      if (all.get(i) instanceof DynamicPruning) {
-        columns.addAll(Columns.list(((Expression) all.get(i)).references().toSeq()));
-      }
+  private static List<Attribute> pruned(Expression condition) {
+    List<Attribute> columns = new ArrayList<>();
+    for (Expression one : ScanQuery.conjuncts(condition)) {
+      if (one instanceof DynamicPruning) columns.addAll(Scala.list(one.references().toSeq()));
     }
     return columns;
   }
@@ -154,7 +144,7 @@ final class JoinSearch {
       if (!condition.deterministic()) return null;
       LogicalPlan other = (LogicalPlan) (left ? join.right() : join.left());
       if (droppable) {
-        List conjuncts = KeySide.conjuncts(condition);
+        List<Expression> conjuncts = ScanQuery.conjuncts(condition);
         if (inner) narrow(conjuncts, other, candidates, target);
         consider(conjuncts, other, columns, candidates, target);
         boolean isAsked = target.takesBroadcasts() && !isAboveGroups;
@@ -165,10 +155,11 @@ final class JoinSearch {
     return goesOn ? columns : null;
   }
 
-  private void consider(List conjuncts, LogicalPlan other, Columns columns, JoinCandidates candidates, JoinTarget target) {
-    for (int i = 0; i < conjuncts.size(); i++) {
-      if (!(conjuncts.get(i) instanceof EqualTo)) continue;
-      EqualTo equal = (EqualTo) conjuncts.get(i);
+  private void consider(
+      List<Expression> conjuncts, LogicalPlan other, Columns columns, JoinCandidates candidates, JoinTarget target) {
+    for (Expression conjunct : conjuncts) {
+      if (!(conjunct instanceof EqualTo)) continue;
+      EqualTo equal = (EqualTo) conjunct;
       String column = columns.key(equal.left());
       Expression key = equal.right();
       if (column == null) {
@@ -199,14 +190,14 @@ final class JoinSearch {
   /** Bytes of a scan that one key of a column leaves out, on average. */
   private long saved(JoinTarget target, String column) {
     if (settings.always) return target.bytes;
-    Object key = java.util.Arrays.asList(new Object[] {target.files, column});
+    Object key = Arrays.asList(target.files, column);
     if (!shares.containsKey(key)) shares.put(key, target.share(column));
     Number share = (Number) shares.get(key);
     return share == null ? 0 : (long) (target.bytes * (1 - share.doubleValue()));
   }
 
   /** Filters pending sides by the tables that are joined to them here. */
-  private void narrow(List conjuncts, LogicalPlan other, JoinCandidates candidates, JoinTarget target) {
+  private void narrow(List<Expression> conjuncts, LogicalPlan other, JoinCandidates candidates, JoinTarget target) {
     for (int i = 0; i < pending.size(); i++) {
       Object[] one = (Object[]) pending.get(i);
       KeySide narrower = ((KeySide) one[1]).narrowed(conjuncts, other);
@@ -215,20 +206,6 @@ final class JoinSearch {
       // A broadcast of that table holds other keys, so the name differs.
       String name = TableNames.of(((KeySide) one[1]).plan, narrower.key) + ", filtered by " + TableNames.first(other);
       add((String) one[0], name, narrower, candidates, target);
-    }
-  }
-
-  /** Replaces relations. */
-  static final class Exchange extends scala.runtime.AbstractPartialFunction {
-    private final Map others;
-
-    Exchange(Map others) { this.others = others; }
-
-    public boolean isDefinedAt(Object node) { return true; }
-
-    public Object applyOrElse(Object node, Function1 otherwise) {
-      Object other = others.get(node);
-      return other == null ? node : other;
     }
   }
 }

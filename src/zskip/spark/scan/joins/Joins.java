@@ -11,8 +11,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
  * lists its files, which is when the query runs.
  */
 final class Joins {
-  static final String NOTE = "join";
-
   /** Notes for each relation of ours the joins that may prune it. */
   static LogicalPlan apply(LogicalPlan plan) {
     JoinSettings settings = new JoinSettings();
@@ -20,12 +18,12 @@ final class Joins {
   }
 
   /** The notes of a scan that lists its files, with the keys of its joins. */
-  static Map notes(zskip index) {
-    Map notes = new LinkedHashMap(index.query.notes);
-    JoinCandidates candidates = (JoinCandidates) notes.remove(NOTE);
+  static Map<String, Object> notes(ZskipFiles index) {
+    Map<String, Object> notes = new LinkedHashMap<>(index.query.notes);
+    JoinCandidates candidates = (JoinCandidates) notes.remove(ScanQuery.JOIN);
     try {
-      List described = described(index, candidates == null ? new JoinCandidates() : candidates);
-      if (!described.isEmpty()) notes.put(NOTE, described);
+      List<Map<String, Object>> described = described(index, candidates == null ? new JoinCandidates() : candidates);
+      if (!described.isEmpty()) notes.put(ScanQuery.JOIN, described);
     } catch (Exception e) {
       Faults.tell("skip files by joins", e);
     } catch (LinkageError e) {
@@ -35,36 +33,33 @@ final class Joins {
   }
 
   /** The reasons why no join skips a file; null if a note may skip files. */
-  static List reasons(Map notes) {
-    if (notes.size() != 1 || !notes.containsKey(NOTE)) return null;
-    List all = (List) notes.get(NOTE);
-    for (int i = 0; i < all.size(); i++) if (((Map) all.get(i)).get("type") != null) return null;
+  static List<Map<String, Object>> reasons(Map<String, Object> notes) {
+    if (notes.size() != 1 || !notes.containsKey(ScanQuery.JOIN)) return null;
+    List<Map<String, Object>> all = (List<Map<String, Object>>) notes.get(ScanQuery.JOIN);
+    for (Map<String, Object> one : all) if (one.get("type") != null) return null;
     return all;
   }
 
-  private static List described(zskip index, JoinCandidates candidates) {
-    List described = new ArrayList();
+  private static List<Map<String, Object>> described(ZskipFiles index, JoinCandidates candidates) {
+    List<Map<String, Object>> described = new ArrayList<>();
     JoinSettings settings = new JoinSettings();
     long scan = index.query.bytes;
     // Plans that are only shown give the reason for scans of any size.
     if (settings.off || settings.isSmall(scan) && ScanLog.query() >= 0) return described;
-    List keys = Broadcasts.of(index, settings.most(scan));
-    for (int i = 0; i < candidates.used.size(); i++) {
-      JoinCandidate join = (JoinCandidate) candidates.used.get(i);
+    List<JoinKeys> keys = Broadcasts.of(index, settings.most(scan));
+    for (JoinCandidate join : candidates.used) {
       if (!known(join, keys)) keys.add(KeyQuery.ask(join, settings.most(scan), settings.seconds));
     }
-    for (int i = 0; i < index.query.unused.size(); i++) {
-      JoinCandidate join = (JoinCandidate) index.query.unused.get(i);
+    for (JoinCandidate join : index.query.unused) {
       if (!known(join, keys)) keys.add(new JoinKeys(join.column, join.name, join.reason));
     }
-    for (int i = 0; i < keys.size(); i++) described.add(((JoinKeys) keys.get(i)).described());
+    for (JoinKeys one : keys) described.add(one.described());
     return described;
   }
 
   /** Whether a broadcast has the keys already, or too many of them. */
-  private static boolean known(JoinCandidate join, List keys) {
-    for (int i = 0; i < keys.size(); i++) {
-      JoinKeys one = (JoinKeys) keys.get(i);
+  private static boolean known(JoinCandidate join, List<JoinKeys> keys) {
+    for (JoinKeys one : keys) {
       if (one.column.equals(join.column) && one.name.equals(join.name)) return true;
     }
     return false;

@@ -24,9 +24,9 @@ import scala.Option;
  * Equal key queries of a query run once, and all scans wait for the result. A key query waits only for key queries of
  * its own parts, so there is no deadlock.
  */
-final class KeyQuery implements Callable {
+final class KeyQuery implements Callable<Object> {
   /** From the id of a running query to its key queries. */
-  private static final ConcurrentHashMap ASKED = new ConcurrentHashMap();
+  private static final Map<String, Map<Object, FutureTask<Object>>> ASKED = new ConcurrentHashMap<>();
   private static final Timer TIMER = new Timer("zskip-key-queries", true);
   private static final String ID = "spark.sql.execution.id";
   private static final String ROOT = "spark.sql.execution.root.id";
@@ -74,25 +74,24 @@ final class KeyQuery implements Callable {
   }
 
   /** The one task for equal key queries of a query; the first caller runs it. */
-  private static FutureTask task(String root, KeyQuery question) {
-    java.util.Iterator known = ASKED.keySet().iterator();
-    while (known.hasNext()) {
-      String other = (String) known.next();
+  private static FutureTask<Object> task(String root, KeyQuery question) {
+    for (String other : ASKED.keySet()) {
       if (!other.equals(root) && SQLExecution.getQueryExecution(Long.parseLong(other)) == null) ASKED.remove(other);
     }
-    FutureTask task = new FutureTask(question);
+    FutureTask<Object> task = new FutureTask<>(question);
     if (root == null) {
       task.run();
       return task;
     }
-    ConcurrentHashMap of = new ConcurrentHashMap();
-    Object before = ASKED.putIfAbsent(root, of);
+    Map<Object, FutureTask<Object>> tasks = new ConcurrentHashMap<>();
+    Object before = ASKED.putIfAbsent(root, tasks);
+    if (before != null) tasks = (Map<Object, FutureTask<Object>>) before;
     // To Spark, all that a stream does with a batch is one query, in which files may change.
     Object files = KeySide.files(question.join.plan);
     // One scan may accept fewer keys than another.
-    Object key = Arrays.asList(new Object[] {question.join.canonical(), files, Integer.valueOf(question.most)});
-    Object first = ((Map) (before == null ? of : before)).putIfAbsent(key, task);
-    if (first != null) return (FutureTask) first;
+    Object key = Arrays.asList(question.join.canonical(), files, question.most);
+    Object first = tasks.putIfAbsent(key, task);
+    if (first != null) return (FutureTask<Object>) first;
     task.run();
     return task;
   }
@@ -101,7 +100,7 @@ final class KeyQuery implements Callable {
   public Object call() throws Exception {
     LogicalPlan plan = join.plan;
     if (join.hasJoin || join.bytes > SMALL_SIDE) plan = new Distinct(plan);
-    plan = new LocalLimit(Literal.create(Integer.valueOf(most + 1), DataTypes.IntegerType), plan);
+    plan = new LocalLimit(Literal.create(most + 1, DataTypes.IntegerType), plan);
     plan.setAnalyzed();
     SparkContext context = query.sparkSession().sparkContext();
     QueryExecution execution =
@@ -128,8 +127,8 @@ final class KeyQuery implements Callable {
   private Object values(InternalRow[] rows) {
     if (rows.length > most) return "more than " + most + " keys";
     KeyValues values = new KeyValues(join.type, most);
-    for (int i = 0; i < rows.length; i++) {
-      if (!values.add(rows[i].get(0, join.type))) return "more than " + most + " keys";
+    for (InternalRow one : rows) {
+      if (!values.add(one.get(0, join.type))) return "more than " + most + " keys";
     }
     return values;
   }

@@ -2,11 +2,12 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
-import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -17,7 +18,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.execution.datasources.FileIndex;
-import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -44,26 +44,26 @@ final class KeySide {
   static KeySide of(LogicalPlan node, Expression key) {
     KeySide deeper = below(node, key);
     if (deeper != null) return deeper;
-    LogicalPlan fixed = allowed(key) ? fixed(node) : null;
+    LogicalPlan fixed = Columns.allowed(key) ? fixed(node) : null;
     return fixed != null && filtered(fixed) ? new KeySide(fixed, key) : null;
   }
 
   /** The whole side, filtered or not; null where it may change. */
   static KeySide whole(LogicalPlan node, Expression key) {
-    LogicalPlan fixed = allowed(key) ? fixed(node) : null;
+    LogicalPlan fixed = Columns.allowed(key) ? fixed(node) : null;
     return fixed == null ? null : new KeySide(fixed, key);
   }
 
   /** Only the rows with a partner in another plan that is filtered; null where no conjunct joins the two. */
-  KeySide narrowed(List conjuncts, LogicalPlan other) {
-    for (int i = 0; i < conjuncts.size(); i++) {
-      if (!(conjuncts.get(i) instanceof EqualTo)) continue;
-      EqualTo equal = (EqualTo) conjuncts.get(i);
+  KeySide narrowed(List<Expression> conjuncts, LogicalPlan other) {
+    for (Expression conjunct : conjuncts) {
+      if (!(conjunct instanceof EqualTo)) continue;
+      EqualTo equal = (EqualTo) conjunct;
       boolean leftIsOurs = within(equal.left(), plan) && within(equal.right(), other);
       boolean rightIsOurs = within(equal.right(), plan) && within(equal.left(), other);
       if (leftIsOurs == rightIsOurs) continue;
       Expression ours = leftIsOurs ? equal.left() : equal.right();
-      KeySide partner = allowed(ours) ? of(other, leftIsOurs ? equal.right() : equal.left()) : null;
+      KeySide partner = Columns.allowed(ours) ? of(other, leftIsOurs ? equal.right() : equal.left()) : null;
       if (partner == null) continue;
       Option condition = Option.apply(new EqualTo(ours, partner.key));
       return new KeySide(new Join(plan, partner.plan, LeftSemi$.MODULE$, condition, JoinHint.NONE()), key);
@@ -79,12 +79,12 @@ final class KeySide {
   private static KeySide below(LogicalPlan node, Expression key) {
     if (node instanceof Filter) return of(((Filter) node).child(), key);
     if (node instanceof Project) {
-      return through(((Project) node).child(), Columns.list(((Project) node).projectList()), key);
+      return through(((Project) node).child(), Scala.list(((Project) node).projectList()), key);
     }
     if (node instanceof Aggregate) {
       Aggregate aggregate = (Aggregate) node;
-      List by = Columns.list(aggregate.groupingExpressions());
-      Expression inner = by.isEmpty() ? null : inside(Columns.list(aggregate.aggregateExpressions()), key);
+      List by = Scala.list(aggregate.groupingExpressions());
+      Expression inner = by.isEmpty() ? null : inside(Scala.list(aggregate.aggregateExpressions()), key);
       return inner != null && by.contains(inner) ? of(aggregate.child(), inner) : null;
     }
     if (!(node instanceof Join)) return null;
@@ -97,23 +97,19 @@ final class KeySide {
     return right && key.references().subsetOf(join.right().outputSet()) ? of(join.right(), key) : null;
   }
 
-  private static KeySide through(LogicalPlan child, List named, Expression key) {
+  private static KeySide through(LogicalPlan child, List<NamedExpression> named, Expression key) {
     Expression inner = inside(named, key);
     return inner == null ? null : of(child, inner);
   }
 
   /** The expression that computes an attribute; null for other expressions, which stay above. */
-  private static Expression inside(List named, Expression key) {
+  private static Expression inside(List<NamedExpression> named, Expression key) {
     if (!(key instanceof Attribute)) return null;
-    for (int i = 0; i < named.size(); i++) {
-      Expression one = (Expression) named.get(i);
-      if (Columns.id(one).equals(Columns.id(key))) return one instanceof Alias ? ((Alias) one).child() : one;
+    for (NamedExpression one : named) {
+      if (!Columns.id(one).equals(Columns.id(key))) continue;
+      return one instanceof Alias ? ((Alias) one).child() : (Expression) one;
     }
     return null;
-  }
-
-  static boolean allowed(Expression expression) {
-    return expression.deterministic() && !SubqueryExpression.hasSubquery(expression);
   }
 
   /** The same plan, or one with more rows, that gives the same rows each time; null if there is none. */
@@ -127,30 +123,28 @@ final class KeySide {
       Join join = (Join) node;
       String type = join.joinType().toString();
       if (!type.equals("Inner") && !type.equals("LeftSemi")) return null;
-      if (join.condition().isDefined() && !allowed((Expression) join.condition().get())) return null;
+      if (join.condition().isDefined() && !Columns.allowed((Expression) join.condition().get())) return null;
     } else if (node instanceof Project) {
-      List all = Columns.list(((Project) node).projectList());
-      for (int i = 0; i < all.size(); i++) if (!allowed((Expression) all.get(i))) return null;
+      for (NamedExpression one : Scala.list(((Project) node).projectList())) {
+        if (!Columns.allowed((Expression) one)) return null;
+      }
     } else if (!(node instanceof Union) && !(node instanceof Aggregate)) {
       return null;
     }
-    List children = new ArrayList();
-    List old = Columns.list(node.children());
-    for (int i = 0; i < old.size(); i++) {
-      LogicalPlan child = fixed((LogicalPlan) old.get(i));
-      if (child == null) return null;
-      children.add(child);
+    List<LogicalPlan> children = new ArrayList<>();
+    for (LogicalPlan child : Scala.list(node.children())) {
+      LogicalPlan fixed = fixed(child);
+      if (fixed == null) return null;
+      children.add(fixed);
     }
-    return (LogicalPlan) node.withNewChildren(ScanQuery.seq(children));
+    return (LogicalPlan) node.withNewChildren(Scala.seq(children));
   }
 
   /** Whether an aggregate only removes duplicates. */
   private static boolean isDistinct(Aggregate aggregate) {
-    List by = Columns.list(aggregate.groupingExpressions());
-    List named = Columns.list(aggregate.aggregateExpressions());
-    for (int i = 0; i < by.size(); i++) if (!allowed((Expression) by.get(i))) return false;
-    for (int i = 0; i < named.size(); i++) {
-      Object one = named.get(i);
+    List<Expression> by = Scala.list(aggregate.groupingExpressions());
+    for (Expression one : by) if (!Columns.allowed(one)) return false;
+    for (NamedExpression one : Scala.list(aggregate.aggregateExpressions())) {
       if (!by.contains(one instanceof Alias ? ((Alias) one).child() : one)) return false;
     }
     return !by.isEmpty();
@@ -160,29 +154,23 @@ final class KeySide {
   private static LogicalPlan fixedFilter(Filter filter) {
     LogicalPlan child = fixed(filter.child());
     if (child == null) return null;
-    List all = conjuncts(filter.condition());
     Expression kept = null;
-    for (int i = 0; i < all.size(); i++) {
-      Expression one = (Expression) all.get(i);
-      if (allowed(one)) kept = kept == null ? one : new org.apache.spark.sql.catalyst.expressions.And(kept, one);
+    for (Expression one : ScanQuery.conjuncts(filter.condition())) {
+      if (Columns.allowed(one)) kept = kept == null ? one : new And(kept, one);
     }
     return kept == null ? child : new Filter(kept, child);
-  }
-
-  static List conjuncts(Expression condition) {
-    return Columns.list(FileSourceStrategy$.MODULE$.splitConjunctivePredicates(condition));
   }
 
   private static LogicalPlan fixedFiles(LogicalRelation node) {
     BaseRelation relation = node.relation();
     if (node.isStreaming() || !(relation instanceof HadoopFsRelation)) return null;
     FileIndex location = ((HadoopFsRelation) relation).location();
-    zskip index = Relations.index(node);
+    ZskipFiles index = Relations.index(node);
     if (index != null) {
       if (!index.isFixed()) return null;
       return index.query == null ? node : Relations.over(node, index.query.bare());
     }
-    return zskip.isFixed(location) ? node : null;
+    return ZskipFiles.isFixed(location) ? node : null;
   }
 
   /** Whether a plan has fewer rows than its tables. */
@@ -190,11 +178,9 @@ final class KeySide {
     if (node instanceof LocalRelation) return true;
     if (node instanceof Join && ((Join) node).joinType().toString().equals("LeftSemi")) return true;
     if (node instanceof Filter) {
-      List all = conjuncts(((Filter) node).condition());
-      for (int i = 0; i < all.size(); i++) if (!(all.get(i) instanceof IsNotNull)) return true;
+      for (Object one : ScanQuery.conjuncts(((Filter) node).condition())) if (!(one instanceof IsNotNull)) return true;
     }
-    List children = Columns.list(node.children());
-    for (int i = 0; i < children.size(); i++) if (filtered((LogicalPlan) children.get(i))) return true;
+    for (LogicalPlan child : Scala.list(node.children())) if (filtered(child)) return true;
     return false;
   }
 
@@ -205,8 +191,7 @@ final class KeySide {
     }
     if (node instanceof DataSourceV2ScanRelation) return node.stats().sizeInBytes().longValue();
     long sum = 0;
-    List children = Columns.list(node.children());
-    for (int i = 0; i < children.size(); i++) sum += bytes((LogicalPlan) children.get(i));
+    for (LogicalPlan child : Scala.list(node.children())) sum += bytes(child);
     return sum;
   }
 
@@ -214,21 +199,18 @@ final class KeySide {
    * Path, size, time and, on a disk, identity of each file that Spark lists for the plan: its file indexes compare
    * directories alone.
    */
-  static List files(LogicalPlan node) {
-    List facts = new ArrayList();
-    List leaves = Columns.list(node.collectLeaves());
-    for (int i = 0; i < leaves.size(); i++) {
-      if (!(leaves.get(i) instanceof LogicalRelation)) continue;
-      FileIndex index = ((HadoopFsRelation) ((LogicalRelation) leaves.get(i)).relation()).location();
-      if (zskip.of(index) != null) index = zskip.of(index).files;
+  static List<Object> files(LogicalPlan node) {
+    List<Object> facts = new ArrayList<>();
+    for (Object leaf : Scala.list(node.collectLeaves())) {
+      if (!(leaf instanceof LogicalRelation)) continue;
+      FileIndex index = ((HadoopFsRelation) ((LogicalRelation) leaf).relation()).location();
+      if (ZskipFiles.of(index) != null) index = ZskipFiles.of(index).files;
       if (!(index instanceof InMemoryFileIndex)) continue;
-      List all = Columns.list(((InMemoryFileIndex) index).allFiles());
-      for (int k = 0; k < all.size(); k++) {
-        FileStatus file = (FileStatus) all.get(k);
+      for (FileStatus file : Scala.list(((InMemoryFileIndex) index).allFiles())) {
         facts.add(file.getPath());
-        facts.add(Long.valueOf(file.getLen()));
-        facts.add(Long.valueOf(file.getModificationTime()));
-        if (DiskFile.isOnDisk(file.getPath())) facts.add(Long.valueOf(DiskFile.identity(file.getPath())));
+        facts.add(file.getLen());
+        facts.add(file.getModificationTime());
+        if (DiskFile.isOnDisk(file.getPath())) facts.add(DiskFile.identity(file.getPath()));
       }
     }
     return facts;
@@ -236,8 +218,7 @@ final class KeySide {
 
   static boolean hasJoin(LogicalPlan node) {
     if (node instanceof Join) return true;
-    List children = Columns.list(node.children());
-    for (int i = 0; i < children.size(); i++) if (hasJoin((LogicalPlan) children.get(i))) return true;
+    for (LogicalPlan child : Scala.list(node.children())) if (hasJoin(child)) return true;
     return false;
   }
 }

@@ -13,12 +13,13 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import scala.Option;
+import SEQ;
 
 /** The names by which people know the tables of a plan. */
 final class TableNames {
   /** Such as `date_dim on d_date_sk`, of a side that is broadcast. */
   static String of(SparkPlan side, Expression key) {
-    List attributes = Columns.list(key.references().toSeq());
+    List<Attribute> attributes = Scala.list(key.references().toSeq());
     String column = attributes.size() == 1 ? ((Attribute) attributes.get(0)).name() : key.sql();
     FileSourceScanExec scan = scan(side, column);
     if (scan == null) scan = scan(side, null);
@@ -28,17 +29,15 @@ final class TableNames {
   /** The first scan of a column, or of anything. */
   private static FileSourceScanExec scan(SparkPlan node, String column) {
     if (node instanceof FileSourceScanExec) {
-      List output = Columns.list(node.output());
-      for (int i = 0; i < output.size(); i++) {
-        if (((Attribute) output.get(i)).name().equals(column)) return (FileSourceScanExec) node;
+      for (Attribute attribute : Scala.list(node.output())) {
+        if (attribute.name().equals(column)) return (FileSourceScanExec) node;
       }
       return column == null ? (FileSourceScanExec) node : null;
     }
     if (node instanceof QueryStageExec) return scan(((QueryStageExec) node).plan(), column);
     if (node instanceof ReusedExchangeExec) return scan(((ReusedExchangeExec) node).child(), column);
-    List children = Broadcasts.children(node);
-    for (int i = 0; i < children.size(); i++) {
-      FileSourceScanExec scan = scan((SparkPlan) children.get(i), column);
+    for (SparkPlan child : Broadcasts.children(node)) {
+      FileSourceScanExec scan = scan(child, column);
       if (scan != null) return scan;
     }
     return null;
@@ -46,19 +45,18 @@ final class TableNames {
 
   /** The same of a part of a plan that is not planned yet. */
   static String of(LogicalPlan side, Expression key) {
-    List attributes = Columns.list(key.references().toSeq());
+    List<Attribute> attributes = Scala.list(key.references().toSeq());
     String column = attributes.size() == 1 ? ((Attribute) attributes.get(0)).name() : key.sql();
-    List leaves = Columns.list(side.collectLeaves());
+    List<LogicalPlan> leaves = Scala.list(side.collectLeaves());
     LogicalPlan table = (LogicalPlan) leaves.get(0);
-    for (int i = 0; i < leaves.size(); i++) {
-      LogicalPlan leaf = (LogicalPlan) leaves.get(i);
+    for (LogicalPlan leaf : leaves) {
       if (key.references().subsetOf(leaf.outputSet())) table = leaf;
     }
     return table(table) + " on " + column;
   }
 
   /** The first table of a part of a plan. */
-  static String first(LogicalPlan side) { return table((LogicalPlan) Columns.list(side.collectLeaves()).get(0)); }
+  static String first(LogicalPlan side) { return table((LogicalPlan) Scala.list(side.collectLeaves()).get(0)); }
 
   private static String table(LogicalPlan leaf) {
     if (leaf instanceof DataSourceV2ScanRelation) {
@@ -81,8 +79,8 @@ final class TableNames {
   }
 
   /** The last name of the first path. */
-  static String path(Object paths) {
-    List all = Columns.list(paths);
+  static String path(Seq<Path> paths) {
+    List<Path> all = Scala.list(paths);
     return all.isEmpty() ? "a table" : new Path(((Path) all.get(0)).toUri()).getName();
   }
 }

@@ -1,6 +1,7 @@
 import java.nio.LongBuffer;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
@@ -19,7 +20,7 @@ final class BoundIndex {
   private final String prefix;
   /** The root as it is written, before the path of a file. */
   private final String written;
-  private final HashMap numbers = new HashMap();
+  private final Map<Object, Integer> numbers = new HashMap<>();
   private final LongBuffer sizes;
   private final LongBuffer times;
   private final LongBuffer identities;
@@ -44,7 +45,7 @@ final class BoundIndex {
   }
 
   /** Bound to the files of a directory; opened: as `bound_files.py` gives it, paths relative to the root. */
-  BoundIndex(Path root, List opened, boolean isWatched) {
+  BoundIndex(Path root, List<Object> opened, boolean isWatched) {
     this.python = (Python) opened.get(0);
     this.isWatched = isWatched;
     this.root = root;
@@ -52,14 +53,14 @@ final class BoundIndex {
     String path = root.toUri().getPath();
     this.prefix = path.endsWith("/") ? path : path + "/";
     this.written = root.toString() + "/";
-    List paths = (List) opened.get(1);
+    List<?> paths = (List<?>) opened.get(1);
     this.sizes = (LongBuffer) opened.get(2);
     this.times = (LongBuffer) opened.get(3);
     this.rows = (LongBuffer) opened.get(4);
     this.identities = (LongBuffer) opened.get(5);
     this.isOnDisk = DiskFile.isOnDisk(root);
     this.compared = new int[isOnDisk ? rows.limit() : 0];
-    for (int i = 0; i < paths.size(); i++) numbers.put(paths.get(i), Integer.valueOf(i));
+    for (int i = 0; i < paths.size(); i++) numbers.put(paths.get(i), i);
   }
 
   int files() { return rows.limit(); }
@@ -101,8 +102,6 @@ final class BoundIndex {
   /** relative: to the root. */
   private int numbered(String relative, long size) {
     Integer number = (Integer) numbers.get(relative);
-    if (number == null) return -1;
-    int i = number.intValue();
-    return sizes.get(i) == size ? i : -1;
+    return number != null && sizes.get(number) == size ? number : -1;
   }
 }

@@ -20,9 +20,9 @@ final class DiskFile {
   /** As `identity_on_disk` computes it in Python; -1 where the file is gone. */
   static long identity(Path path) {
     try {
-      Map facts = Files.readAttributes(Paths.get(path.toUri().getPath(), new String[0]), "unix:ino,ctime");
+      Map<String, Object> facts = Files.readAttributes(Paths.get(path.toUri().getPath()), "unix:ino,ctime");
       long changed = ((FileTime) facts.get("ctime")).to(TimeUnit.MICROSECONDS);
-      return (((Long) facts.get("ino")).longValue() * FACTOR + changed) & Long.MAX_VALUE;
+      return ((Long) facts.get("ino") * FACTOR + changed) & Long.MAX_VALUE;
     } catch (IOException e) {
       return -1;
     }

@@ -2,47 +2,34 @@ import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
 import org.apache.hadoop.fs.FileStatus;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
-import scala.collection.JavaConverters;
 import SEQ;
 
 /** The listing of Spark's file index, or of another program's. */
 class ListedFiles extends Listing {
   private final FileIndex location;
   private final boolean isFiltered;
-  private final Seq listed;
-  /** Of `PartitionDirectory`. */
-  private final List directories;
+  private final Seq<PartitionDirectory> listed;
+  private final List<PartitionDirectory> directories;
 
-  ListedFiles(BoundIndex index, FileIndex location, Seq partitionFilters, Seq dataFilters) {
+  ListedFiles(BoundIndex index, FileIndex location, Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
     super(index);
     this.location = location;
     this.isFiltered = !partitionFilters.isEmpty();
     this.listed = location.listFiles(partitionFilters, dataFilters);
-    this.directories = JavaConverters.seqAsJavaList(listed);
+    this.directories = Scala.list(listed);
   }
 
-  Seq everything() { return listed; }
+  Seq<PartitionDirectory> everything() { return listed; }
 
   void count() {
-    for (int i = 0; i < directories.size(); i++) {
-      List statuses = files(directories.get(i));
-      for (int k = 0; k < statuses.size(); k++) {
-        FileStatusWithMetadata file = (FileStatusWithMetadata) statuses.get(k);
-        int number = number((PartitionDirectory) directories.get(i), file.fileStatus());
-        long size = file.fileStatus().getLen();
-        add(number, file);
-        if (number >= 0) {
-          twice |= present.get(number);
-          present.set(number);
-          if (Delta.hasDeletedRows(file)) deleted.set(number);
-        } else {
-          others++;
-          otherBytes += size;
-        }
+    for (PartitionDirectory directory : directories) {
+      for (FileStatusWithMetadata file : files(directory)) {
+        count(number(directory, file.fileStatus()), file.fileStatus().getLen(), Delta.hasDeletedRows(file));
       }
     }
     total = new long[] {files, bytes, rows};
@@ -51,36 +38,32 @@ class ListedFiles extends Listing {
     }
   }
 
-  private void add(int number, FileStatusWithMetadata file) {
-    add(number, file.fileStatus().getLen(), Delta.hasDeletedRows(file));
-  }
-
   /** The number of a listed file; -1 if the index does not describe its rows. */
   int number(PartitionDirectory directory, FileStatus file) { return index.number(file); }
 
-  private static List files(Object directory) {
-    return FilterTree.items(((PartitionDirectory) directory).files());
+  private static List<FileStatusWithMetadata> files(PartitionDirectory directory) {
+    return Scala.list(directory.files());
   }
 
-  Seq keep(BitSet kept) {
-    List left = new ArrayList();
+  Seq<PartitionDirectory> keep(BitSet kept) {
+    List<PartitionDirectory> left = new ArrayList<>();
     reset();
-    for (int i = 0; i < directories.size(); i++) {
-      List statuses = files(directories.get(i));
-      List chosen = new ArrayList();
-      for (int k = 0; k < statuses.size(); k++) {
-        FileStatusWithMetadata file = (FileStatusWithMetadata) statuses.get(k);
-        int number = number((PartitionDirectory) directories.get(i), file.fileStatus());
+    for (PartitionDirectory directory : directories) {
+      List<FileStatusWithMetadata> chosen = new ArrayList<>();
+      int count = 0;
+      for (FileStatusWithMetadata file : files(directory)) {
+        count++;
+        int number = number(directory, file.fileStatus());
         if (number >= 0 && !kept.get(number)) continue;
         chosen.add(file);
-        add(number, file);
+        add(number, file.fileStatus().getLen(), Delta.hasDeletedRows(file));
       }
-      if (chosen.size() == statuses.size()) {
-        left.add(directories.get(i));
+      if (chosen.size() == count) {
+        left.add(directory);
       } else if (!chosen.isEmpty()) {
-        left.add(new PartitionDirectory(((PartitionDirectory) directories.get(i)).values(), ScanQuery.seq(chosen)));
+        left.add(new PartitionDirectory(directory.values(), Scala.seq(chosen)));
       }
     }
-    return ScanQuery.seq(left);
+    return Scala.seq(left);
   }
 }

@@ -1,6 +1,7 @@
 import java.util.BitSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import SEQ;
 
@@ -27,9 +28,9 @@ abstract class Listing {
   Listing(BoundIndex index) { this.index = index; }
 
   /** Lists files; Spark's errors are the query's. */
-  static Listing of(FileIndex files, BoundIndex index, Seq partitionFilters, Seq dataFilters) {
+  static Listing of(FileIndex files, BoundIndex index, Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
     if (files instanceof Pinned) return new PinnedFiles(index, (Pinned) files, partitionFilters);
-    if (files instanceof DeltaVersion) return new LoggedFiles(index, (DeltaVersion) files, partitionFilters);
+    if (files instanceof DeltaVersion) return LoggedFiles.of(index, (DeltaVersion) files, partitionFilters);
     if (Hudi.isIndex(files)) return new HudiFiles(index, files, partitionFilters, dataFilters);
     return new ListedFiles(index, files, partitionFilters, dataFilters);
   }
@@ -43,7 +44,20 @@ abstract class Listing {
   /** Without the files that the index describes and that are not kept. */
   abstract Seq keep(BitSet kept);
 
-  /** Counts a file; number: -1 if the index does not describe it. */
+  /** Counts a listed file; number: -1 if the index does not describe it. */
+  protected final void count(int number, long size, boolean isDeleted) {
+    add(number, size, isDeleted);
+    if (number < 0) {
+      others++;
+      otherBytes += size;
+      return;
+    }
+    twice |= present.get(number);
+    present.set(number);
+    if (isDeleted) deleted.set(number);
+  }
+
+  /** Counts a file of what is kept. */
   protected final void add(int number, long size, boolean isDeleted) {
     files++;
     bytes += size;
@@ -59,14 +73,14 @@ abstract class Listing {
 
   /** For Python, which reads it as JSON. */
   String text() {
-    Map described = new LinkedHashMap();
+    Map<String, Object> described = new LinkedHashMap<>();
     if (present.cardinality() < index.files()) described.put("bits", Json.bits(present));
     if (!deleted.isEmpty()) described.put("deleted", Json.bits(deleted));
-    described.put("twice", Boolean.valueOf(twice));
-    described.put("others", Integer.valueOf(others));
-    described.put("other_bytes", Long.valueOf(otherBytes));
-    described.put("total", Long.valueOf(total[0]));
-    described.put("total_bytes", Long.valueOf(total[1]));
+    described.put("twice", twice);
+    described.put("others", others);
+    described.put("other_bytes", otherBytes);
+    described.put("total", total[0]);
+    described.put("total_bytes", total[1]);
     described.put("total_rows", total[2] < 0 ? null : Long.valueOf(total[2]));
     return Json.write(described);
   }

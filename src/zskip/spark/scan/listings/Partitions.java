@@ -4,6 +4,7 @@ import java.util.BitSet;
 import java.util.List;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.execution.datasources.FileIndex;
@@ -14,20 +15,18 @@ import org.apache.spark.sql.execution.datasources.PartitionPath;
 import org.apache.spark.sql.execution.datasources.PartitionSpec;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
-import scala.collection.JavaConverters;
 import SEQ;
 
 /** The partitions of numbered files, and the files that filters on them leave. */
 final class Partitions {
   private final StructType schema;
-  /** An `InternalRow` for each partition. */
-  private final List values;
+  private final List<InternalRow> values;
   private final IntBuffer partitionOf;
   private final String root;
   private final Object session;
   private FileIndex numbered;
 
-  Partitions(StructType schema, List values, IntBuffer partitionOf, String root, Object session) {
+  Partitions(StructType schema, List<InternalRow> values, IntBuffer partitionOf, String root, Object session) {
     this.schema = schema;
     this.values = values;
     this.partitionOf = partitionOf;
@@ -38,14 +37,14 @@ final class Partitions {
   InternalRow values(int partition) { return (InternalRow) values.get(partition); }
 
   /** The files in the partitions for which all filters are true, as Spark's own code evaluates them. */
-  BitSet matching(Seq filters) {
+  BitSet matching(Seq<Expression> filters) {
     BitSet matching = new BitSet();
     matching.set(0, partitionOf.limit());
     if (filters.isEmpty()) return matching;
     BitSet kept = new BitSet();
-    List listed = JavaConverters.seqAsJavaList(numbered().listFiles(filters, ScanQuery.NONE));
+    List<PartitionDirectory> listed = Scala.list(numbered().listFiles(filters, Scala.NONE));
     int width = schema.length();
-    for (int i = 0; i < listed.size(); i++) kept.set(((PartitionDirectory) listed.get(i)).values().getInt(width));
+    for (PartitionDirectory one : listed) kept.set(one.values().getInt(width));
     for (int i = 0; i < partitionOf.limit(); i++) if (!kept.get(partitionOf.get(i))) matching.clear(i);
     return matching;
   }
@@ -53,20 +52,16 @@ final class Partitions {
   /** An index without paths, whose partition rows end in the partition's number. */
   private synchronized FileIndex numbered() {
     if (numbered != null) return numbered;
-    List rows = new ArrayList();
+    List<PartitionPath> rows = new ArrayList<>();
     for (int i = 0; i < values.size(); i++) {
-      InternalRow number = new GenericInternalRow(new Object[] {Integer.valueOf(i)});
+      InternalRow number = new GenericInternalRow(new Object[] {i});
       rows.add(new PartitionPath(new JoinedRow(values(i), number), new Path(root)));
     }
-    Object spec = new PartitionSpec(schema, ScanQuery.seq(rows));
-    Object none = ScanQuery.NONE;
+    Object spec = new PartitionSpec(schema, Scala.seq(rows));
     Object map = scala.collection.immutable.Map$.MODULE$.empty();
-    Object[] parts = {session, none, map, Option.empty(), NoopCache$.MODULE$, Option.apply(spec), Option.empty()};
-    try {
-      numbered = (FileIndex) InMemoryFileIndex.class.getConstructors()[0].newInstance(parts);
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException(e);
-    }
+    numbered = (FileIndex) Scala.construct(
+      InMemoryFileIndex.class,
+      session, Scala.NONE, map, Option.empty(), NoopCache$.MODULE$, Option.apply(spec), Option.empty());
     return numbered;
   }
 

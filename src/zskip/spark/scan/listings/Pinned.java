@@ -1,11 +1,12 @@
 import java.nio.IntBuffer;
 import java.nio.LongBuffer;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.StructType;
@@ -21,7 +22,7 @@ public final class Pinned implements FileIndex {
   private final StructType partitionSchema;
   final Partitions partitions;
   /** Relative to the root. */
-  private final List paths;
+  private final List<String> paths;
   private final LongBuffer sizes;
   private final LongBuffer times;
   private final long bytes;
@@ -31,8 +32,8 @@ public final class Pinned implements FileIndex {
    * `InternalRow` for each partition.
    */
   public Pinned(
-    String name, String root, StructType partitionSchema, List values, IntBuffer partitionOf, List paths,
-    LongBuffer sizes, LongBuffer times, Object session) {
+    String name, String root, StructType partitionSchema, List<InternalRow> values, IntBuffer partitionOf,
+    List<String> paths, LongBuffer sizes, LongBuffer times, Object session) {
     this.name = name;
     this.root = root;
     this.partitionSchema = partitionSchema;
@@ -48,7 +49,7 @@ public final class Pinned implements FileIndex {
   int files() { return paths.size(); }
   long size(int file) { return sizes.get(file); }
 
-  public Seq rootPaths() { return ScanQuery.seq(Arrays.asList(new Object[] {new Path(root)})); }
+  public Seq<Path> rootPaths() { return Scala.seqOf(new Path(root)); }
   public long sizeInBytes() { return bytes; }
   public StructType partitionSchema() { return partitionSchema; }
   public void refresh() { }
@@ -64,21 +65,21 @@ public final class Pinned implements FileIndex {
     return files;
   }
 
-  public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+  public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
     return directories(partitions.matching(partitionFilters));
   }
 
   /** One directory for each partition that has some of the files. */
-  Seq directories(BitSet files) {
+  Seq<PartitionDirectory> directories(BitSet files) {
     int[][] numbers = partitions.divide(files);
-    List directories = new ArrayList();
+    List<PartitionDirectory> directories = new ArrayList<>();
     for (int i = 0; i < numbers.length; i++) {
       if (numbers[i] == null) continue;
       FileStatus[] statuses = new FileStatus[numbers[i].length];
       for (int k = 0; k < statuses.length; k++) statuses[k] = status(numbers[i][k]);
       directories.add(PartitionDirectory.apply(partitions.values(i), statuses));
     }
-    return ScanQuery.seq(directories);
+    return Scala.seq(directories);
   }
 
   private FileStatus status(int file) {

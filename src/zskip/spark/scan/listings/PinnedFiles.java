@@ -1,37 +1,19 @@
 import java.util.BitSet;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import SEQ;
 
 /** The files of a pinned snapshot, which are those of the index, in its order. */
-final class PinnedFiles extends Listing {
+final class PinnedFiles extends VersionFiles {
   private final Pinned snapshot;
-  private final BitSet matching;
 
-  PinnedFiles(BoundIndex index, Pinned snapshot, Seq partitionFilters) {
-    super(index);
+  PinnedFiles(BoundIndex index, Pinned snapshot, Seq<Expression> partitionFilters) {
+    super(index, snapshot.files(), snapshot.partitions.matching(partitionFilters));
     this.snapshot = snapshot;
-    this.matching = snapshot.partitions.matching(partitionFilters);
   }
 
-  Seq everything() { return snapshot.directories(matching); }
-
-  void count() {
-    present.or(matching);
-    BitSet all = new BitSet();
-    all.set(0, snapshot.files());
-    add(all);
-    total = new long[] {files, bytes, rows};
-    if (matching.cardinality() < files) add(matching);
-  }
-
-  private void add(BitSet numbers) {
-    reset();
-    for (int i = numbers.nextSetBit(0); i >= 0; i = numbers.nextSetBit(i + 1)) add(i, snapshot.size(i), false);
-  }
-
-  Seq keep(BitSet kept) {
-    BitSet left = (BitSet) kept.clone();
-    left.and(matching);
-    add(left);
-    return snapshot.directories(left);
-  }
+  int number(int file) { return file; }
+  long size(int file) { return snapshot.size(file); }
+  boolean hasDeletedRows(int file) { return false; }
+  Seq<PartitionDirectory> directories(BitSet some) { return snapshot.directories(some); }
 }

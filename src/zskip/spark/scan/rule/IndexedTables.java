@@ -24,7 +24,6 @@ import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
-import scala.collection.JavaConverters;
 import SEQ;
 
 /** The indexes that lie in the directories of relations: looked up at each scan, opened once. */
@@ -39,33 +38,33 @@ final class IndexedTables {
   private static final long BYTES_OF_COLUMN = 200;
   private static final long SECONDS = 10;
   /** Options that change neither the values in files nor the columns. */
-  private static final Set HARMLESS = new HashSet(Arrays.asList(new Object[] {
+  private static final Set<String> HARMLESS = new HashSet<>(Arrays.asList(
     ENABLED, "path", "paths", "basepath", "serialization.format", "mergeschema", "compression", "header", "inferschema",
     "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "ignorecorruptfiles",
-    "ignoremissingfiles", "comment", "owner"}));
+    "ignoremissingfiles", "comment", "owner"));
 
   private final Python python;
-  /** The opened indexes that were used last, as `Opened`, by what they depend on. */
-  private final Map indexes = new LinkedHashMap(16, 0.75f, true);
+  /** The opened indexes that were used last, by what they depend on. */
+  private final Map<Object, Opened> indexes = new LinkedHashMap<>(16, 0.75f, true);
   /** Indexes of relations that carry their names in the option `ENABLED`, while a plan holds the name. */
-  private final Map named = Collections.synchronizedMap(new WeakHashMap());
+  private final Map<Object, BoundIndex> named = Collections.synchronizedMap(new WeakHashMap<>());
   /** The latest stamps of directories on slow file systems, and their times. */
-  private final Map stamps = new ConcurrentHashMap();
+  private final Map<Path, Object[]> stamps = new ConcurrentHashMap<>();
 
   IndexedTables(Python python) { this.python = python; }
 
   static boolean isEnabled() { return "true".equalsIgnoreCase(SQLConf.get().getConfString(ENABLED, "false")); }
 
   /** The index of a relation, bound to its files; null if there is none, or Spark must read the relation alone. */
-  zskip bind(LogicalRelation node) throws ReflectiveOperationException {
+  ZskipFiles bind(LogicalRelation node) throws ReflectiveOperationException {
     HadoopFsRelation relation = (HadoopFsRelation) node.relation();
     if (obstacle(node, relation) != null) return null;
     BoundIndex bound = index(relation);
     if (bound == null) return null;
     // Spark's partition pruning left it as it was, so the scan will list all partitions.
     FileIndex files = relation.location();
-    if (files instanceof CatalogFileIndex) files = ((CatalogFileIndex) files).filterPartitions(ScanQuery.NONE);
-    return new zskip(files, bound, null);
+    if (files instanceof CatalogFileIndex) files = ((CatalogFileIndex) files).filterPartitions(Scala.NONE);
+    return new ZskipFiles(files, bound, null);
   }
 
   /** The index of a relation's mark, or in its directory; null where there is none. */
@@ -81,9 +80,8 @@ final class IndexedTables {
     boolean isHudi = Hudi.isFormat(relation.fileFormat());
     String obstacle = isHudi ? Hudi.obstacle(relation) : listingObstacle(relation);
     if (obstacle != null) return obstacle;
-    List options = JavaConverters.seqAsJavaList(relation.options().keys().toSeq());
-    for (int i = 0; i < options.size(); i++) {
-      String option = ((String) options.get(i)).toLowerCase(Locale.ROOT);
+    for (String name : Scala.list(relation.options().keys().toSeq())) {
+      String option = name.toLowerCase(Locale.ROOT);
       boolean isHarmless = HARMLESS.contains(option) || option.startsWith("parquet.");
       if (!isHarmless && !(isHudi && Hudi.isHarmless(option))) return "it is read with the option " + option;
     }
@@ -124,7 +122,7 @@ final class IndexedTables {
       Path root = Hudi.root(relation.location());
       return stamp(new Path(root, Hudi.HOME)) == null ? null : root;
     }
-    List roots = JavaConverters.seqAsJavaList(relation.location().rootPaths());
+    List<Path> roots = Scala.list(relation.location().rootPaths());
     for (int i = 0; i < roots.size() && i < 8; i++) {
       for (Path path = (Path) roots.get(i); path != null; path = above(path)) {
         if (stamp(new Path(path, HOME)) != null) return path;
@@ -140,13 +138,13 @@ final class IndexedTables {
   }
 
   private BoundIndex bound(Path root, Object stamp, HadoopFsRelation relation) throws ReflectiveOperationException {
-    Boolean sensitive = Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis());
-    List partitions = Arrays.asList(relation.partitionSchema().fieldNames());
+    Boolean sensitive = SQLConf.get().caseSensitiveAnalysis();
+    List<String> partitions = Arrays.asList(relation.partitionSchema().fieldNames());
     boolean isDelta = Delta.isFormat(relation.fileFormat());
     String[] mapping = isDelta ? Delta.mapping(relation.location()) : new String[2];
-    List mapped = Arrays.asList(mapping);
+    List<String> mapped = Arrays.asList(mapping);
     Object session = relation.sparkSession();
-    Object key = key(root, sensitive, Arrays.asList(new Object[] {partitions, relation.dataSchema(), mapped}), session);
+    Object key = key(root, sensitive, Arrays.asList(partitions, relation.dataSchema(), mapped), session);
     Opened known = opened(key, stamp, session);
     if (known != null) return known.index;
     BoundIndex index = open(root, relation, sensitive, mapping);
@@ -158,29 +156,28 @@ final class IndexedTables {
   BoundIndex named(String mark) { return (BoundIndex) named.get(mark); }
 
   /** The index of an Iceberg table; null where there is none that can be used. output: all columns of the table. */
-  BoundIndex find(IcebergScan scan, Seq output) throws ReflectiveOperationException {
+  BoundIndex find(IcebergScan scan, Seq<? extends Attribute> output) throws ReflectiveOperationException {
     Path root = scan.root();
     Object stamp = stamp(new Path(root, HOME));
     if (stamp == null) return null;
-    Boolean sensitive = Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis());
+    Boolean sensitive = SQLConf.get().caseSensitiveAnalysis();
     Object session = org.apache.spark.sql.SparkSession.active();
     Object key = key(root, sensitive, scan.columns(), session);
     Opened known = opened(key, stamp, session);
     if (known != null) return known.index;
     StructType columns = new StructType();
-    List attributes = JavaConverters.seqAsJavaList(output);
-    for (int i = 0; i < attributes.size(); i++) {
-      Attribute column = (Attribute) attributes.get(i);
+    for (Attribute column : Scala.list(output)) {
       columns = columns.add(column.name(), column.dataType());
     }
-    Object[] arguments = {root.toString(), columns.json(), scan.columnsJson(), sensitive, session};
-    BoundIndex index = bound(root, (List) python.ask("open_by_id", arguments));
+    Object answer =
+      python.ask("open_by_id", root.toString(), columns.json(), scan.columnsJson(), sensitive, session);
+    BoundIndex index = bound(root, (List<Object>) answer);
     put(key, new Opened(stamp, index, session, output.size()));
     return index;
   }
 
   private static Object key(Path root, Boolean sensitive, Object columns, Object session) {
-    return Arrays.asList(new Object[] {root, sensitive, columns, Integer.valueOf(System.identityHashCode(session))});
+    return Arrays.asList(root, sensitive, columns, System.identityHashCode(session));
   }
 
   /** An index as it was opened in a session; null where it has another version now. */
@@ -197,8 +194,8 @@ final class IndexedTables {
     synchronized (indexes) {
       indexes.put(key, opened);
       long bytes = 0;
-      for (Iterator all = indexes.values().iterator(); all.hasNext();) bytes += ((Opened) all.next()).bytes;
-      for (Iterator all = indexes.values().iterator(); all.hasNext();) {
+      for (Opened one : indexes.values()) bytes += one.bytes;
+      for (Iterator<Opened> all = indexes.values().iterator(); all.hasNext();) {
         Opened one = (Opened) all.next();
         if (one == opened || bytes <= MOST_BYTES && one.session.get() != null) continue;
         bytes -= one.bytes;
@@ -211,13 +208,13 @@ final class IndexedTables {
   private static final class Opened {
     final Object stamp;
     final BoundIndex index;
-    final WeakReference session;
+    final WeakReference<Object> session;
     final long bytes;
 
     Opened(Object stamp, BoundIndex index, Object session, int columns) {
       this.stamp = stamp;
       this.index = index;
-      this.session = new WeakReference(session);
+      this.session = new WeakReference<>(session);
       this.bytes = columns * BYTES_OF_COLUMN + (index == null ? 0 : index.files() * BYTES_OF_FILE);
     }
   }
@@ -226,24 +223,24 @@ final class IndexedTables {
     String data = relation.dataSchema().json();
     String partitions = relation.partitionSchema().json();
     Object session = relation.sparkSession();
-    Object[] arguments =
-      {root.toString(), home(relation), data, partitions, sensitive, session, mapping[0], mapping[1]};
-    return bound(root, (List) python.ask("open", arguments));
+    Object answer = python.ask(
+      "open", root.toString(), home(relation), data, partitions, sensitive, session, mapping[0], mapping[1]);
+    return bound(root, (List<Object>) answer);
   }
 
-  private BoundIndex bound(Path root, List opened) {
+  private BoundIndex bound(Path root, List<Object> opened) {
     return opened == null ? null : new BoundIndex(root, opened, false);
   }
 
   /** The plan of a table that is read by its format's own code, with an index bound to the files that this lists. */
-  LogicalPlan bind(LogicalPlan plan, Path root, List opened, boolean isWatched) {
+  LogicalPlan bind(LogicalPlan plan, Path root, List<Object> opened, boolean isWatched) {
     BoundIndex bound = new BoundIndex(root, opened, isWatched);
     // Delta and Iceberg choose their files later, but keep options.
     String name = "index " + System.identityHashCode(bound) + " " + System.nanoTime();
-    LogicalPlan leaf = (LogicalPlan) Columns.list(plan.collectLeaves()).get(0);
+    LogicalPlan leaf = (LogicalPlan) Scala.list(plan.collectLeaves()).get(0);
     if (leaf instanceof DataSourceV2Relation) {
       named.put(name, bound);
-      return FilteredRelation.Swap.in(plan, leaf, ScanRelations.marked((DataSourceV2Relation) leaf, name));
+      return Scala.replace(plan, leaf, ScanRelations.marked((DataSourceV2Relation) leaf, name));
     }
     LogicalRelation node = (LogicalRelation) leaf;
     HadoopFsRelation relation = (HadoopFsRelation) node.relation();
@@ -252,9 +249,9 @@ final class IndexedTables {
       named.put(name, bound);
       other = QueryMark.marked(node, relation, name);
     } else {
-      other = Relations.over(node, new zskip(relation.location(), bound, null));
+      other = Relations.over(node, new ZskipFiles(relation.location(), bound, null));
     }
-    return FilteredRelation.Swap.in(plan, node, other);
+    return Scala.replace(plan, node, other);
   }
 
   /** A value that changes with each version of the index in a table's home; null if there is no index. */
@@ -266,8 +263,8 @@ final class IndexedTables {
     }
     Object[] last = (Object[]) stamps.get(path);
     long now = System.nanoTime();
-    if (last == null || now - ((Long) last[1]).longValue() > SECONDS * 1000000000L) {
-      last = new Object[] {newest(path), Long.valueOf(now)};
+    if (last == null || now - (Long) last[1] > SECONDS * 1000000000L) {
+      last = new Object[] {newest(path), now};
       if (stamps.size() > 10000) stamps.clear();
       stamps.put(path, last);
     }
@@ -279,9 +276,8 @@ final class IndexedTables {
     String newest = null;
     try {
       FileSystem files = path.getFileSystem(org.apache.spark.SparkContext.getOrCreate().hadoopConfiguration());
-      FileStatus[] statuses = files.listStatus(new Path(path, "index"));
-      for (int i = 0; i < statuses.length; i++) {
-        String name = statuses[i].getPath().getName();
+      for (FileStatus status : files.listStatus(new Path(path, "index"))) {
+        String name = status.getPath().getName();
         if (name.startsWith("manifest-") && (newest == null || name.compareTo(newest) > 0)) newest = name;
       }
     } catch (java.io.IOException e) {

@@ -19,16 +19,15 @@ import scala.Option;
  * Spark's own rules keep the option, and no other query sees it.
  */
 final class QueryMark {
-  private static final List NO_TABLES =
-    Arrays.asList(new Object[] {"LocalRelation", "OneRowRelation", "CTERelationRef"});
+  private static final List<String> NO_TABLES = Arrays.asList("LocalRelation", "OneRowRelation", "CTERelationRef");
   private final IndexedTables tables;
   private final boolean isExplained;
   /** The leaves that Spark does not take from its cache; null if nothing is cached. */
-  private final List uncached;
-  private final Map marked = new IdentityHashMap();
-  private final List described = new ArrayList();
+  private final List<LogicalPlan> uncached;
+  private final Map<LogicalPlan, LogicalPlan> marked = new IdentityHashMap<>();
+  private final List<Map<String, Object>> described = new ArrayList<>();
 
-  private QueryMark(IndexedTables tables, boolean isExplained, List uncached) {
+  private QueryMark(IndexedTables tables, boolean isExplained, List<LogicalPlan> uncached) {
     this.tables = tables;
     this.isExplained = isExplained;
     this.uncached = uncached;
@@ -56,24 +55,22 @@ final class QueryMark {
    *
    * cached: the plan with Spark's cached data, null if nothing is cached.
    */
-  static List apply(LogicalPlan plan, LogicalPlan cached, IndexedTables tables, boolean isExplained) {
+  static List<Object> apply(LogicalPlan plan, LogicalPlan cached, IndexedTables tables, boolean isExplained) {
     QueryMark mark = new QueryMark(tables, isExplained, cached == null ? null : leaves(cached));
-    List leaves = leaves(plan);
-    for (int i = 0; i < leaves.size(); i++) mark.visit((LogicalPlan) leaves.get(i));
+    for (LogicalPlan leaf : leaves(plan)) mark.visit(leaf);
     LogicalPlan result = plan;
     if (!mark.marked.isEmpty()) {
-      result = (LogicalPlan) plan.transformUpWithSubqueries(new JoinSearch.Exchange(mark.marked));
+      result = (LogicalPlan) plan.transformUpWithSubqueries(Scala.replacing(mark.marked));
       result.setAnalyzed();
     }
-    return Arrays.asList(new Object[] {result, Json.write(mark.described)});
+    return Arrays.asList(result, Json.write(mark.described));
   }
 
   /** The leaves of a plan and of the subqueries in its expressions. */
-  private static List leaves(LogicalPlan plan) {
-    List leaves = new ArrayList(Columns.list(plan.collectLeaves()));
-    List subqueries = Columns.list(plan.subqueriesAll());
-    for (int i = 0; i < subqueries.size(); i++) {
-      leaves.addAll(Columns.list(((LogicalPlan) subqueries.get(i)).collectLeaves()));
+  private static List<LogicalPlan> leaves(LogicalPlan plan) {
+    List<LogicalPlan> leaves = new ArrayList<>(Scala.list(plan.collectLeaves()));
+    for (LogicalPlan subquery : Scala.list(plan.subqueriesAll())) {
+      leaves.addAll(Scala.list(subquery.collectLeaves()));
     }
     return leaves;
   }
@@ -131,14 +128,14 @@ final class QueryMark {
       refuse(label(node), "zskip has not indexed it", false);
       return;
     }
-    Map table = describe(label(node));
+    Map<String, Object> table = describe(label(node));
     table.put("root", index.root.toString());
     if (isExplained || relation.location() instanceof PartitioningAwareFileIndex) {
-      Listing listing = Listing.of(relation.location(), index, ScanQuery.NONE, ScanQuery.NONE);
+      Listing listing = Listing.of(relation.location(), index, Scala.NONE, Scala.NONE);
       listing.count();
-      table.put("others", Integer.valueOf(listing.others));
-      table.put("files", Integer.valueOf(listing.files));
-      table.put("bytes", Long.valueOf(listing.bytes));
+      table.put("others", listing.others);
+      table.put("files", listing.files);
+      table.put("bytes", listing.bytes);
       table.put("rows", listing.rows < 0 ? null : Long.valueOf(listing.rows));
     }
     marked.put(node, marked(node, relation, "true"));
@@ -146,13 +143,13 @@ final class QueryMark {
 
   /** isIndexed: so that the user is told why the index is not used. */
   private void refuse(String label, String reason, boolean isIndexed) {
-    Map table = describe(label);
+    Map<String, Object> table = describe(label);
     table.put("reason", reason);
-    table.put("is_indexed", Boolean.valueOf(isIndexed));
+    table.put("is_indexed", isIndexed);
   }
 
-  private Map describe(String label) {
-    Map table = new LinkedHashMap();
+  private Map<String, Object> describe(String label) {
+    Map<String, Object> table = new LinkedHashMap<>();
     table.put("label", label);
     described.add(table);
     return table;
@@ -162,7 +159,7 @@ final class QueryMark {
     if (node.catalogTable().isDefined()) {
       return ((CatalogTable) node.catalogTable().get()).identifier().unquotedString();
     }
-    List roots = Columns.list(((HadoopFsRelation) node.relation()).location().rootPaths());
+    List<Path> roots = Scala.list(((HadoopFsRelation) node.relation()).location().rootPaths());
     StringBuilder label = new StringBuilder();
     for (int i = 0; i < roots.size() && i < 3; i++) label.append(i == 0 ? "" : ", ").append(roots.get(i));
     return label.toString();

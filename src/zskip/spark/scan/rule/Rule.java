@@ -27,12 +27,12 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
   }
 
   /** Makes one query prune in a session that is not enabled (`QueryMark`). */
-  public List mark(LogicalPlan plan, LogicalPlan cached, boolean isExplained) {
+  public List<Object> mark(LogicalPlan plan, LogicalPlan cached, boolean isExplained) {
     return QueryMark.apply(plan, cached, tables, isExplained);
   }
 
   /** Binds an index to the relation of a plan; opened: as `bound_files.py` gives it. */
-  public LogicalPlan bind(LogicalPlan plan, String root, List opened, boolean isWatched) {
+  public LogicalPlan bind(LogicalPlan plan, String root, List<Object> opened, boolean isWatched) {
     return tables.bind(plan, new Path(root), opened, isWatched);
   }
 
@@ -51,11 +51,11 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
 
   public TreeNode apply(TreeNode node) {
     LogicalPlan plan = (LogicalPlan) node;
-    zskip.REPLACING.set(plan);
+    ZskipFiles.REPLACING.set(plan);
     try {
       for (int i = 0; i < TASKS.length; i++) plan = guarded(i, plan);
     } finally {
-      zskip.REPLACING.remove();
+      ZskipFiles.REPLACING.remove();
     }
     return plan;
   }

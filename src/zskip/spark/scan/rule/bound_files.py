@@ -1,6 +1,6 @@
 """Which files a scan reads: decided here, in Python; everything else is Spark's own.
 
-    the rule plans a query, or Spark lists a scan's files -> `zskip.java` hands over the listing and the filters
+    the rule plans a query, or Spark lists a scan's files -> `ZskipFiles.java` hands over the listing and the filters
                        -> filters as text -> predicate -> prune -> notes of the query -> the kept files, as bits
                        -> Spark reads what is listed without the files that are ruled out
 
@@ -76,7 +76,7 @@ class BoundFiles:
         return jvm.list_of(java_callback(jvm, self.answer), jvm.strings(snapshot.paths), *arrays)
 
     def answer(self, question: str, listing: str | None, *arguments: Any) -> JavaObject:
-        """Answer a question of `zskip.java`; None where the answer is not known.
+        """Answer a question of `ZskipFiles.java`; None where the answer is not known.
 
         listing: as `Listing.java` describes it; None where nothing is listed yet.
         """

@@ -1,10 +1,13 @@
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.delta.OptimisticTransaction$;
 import org.apache.spark.sql.delta.Snapshot;
+import org.apache.spark.sql.delta.actions.Action;
 import org.apache.spark.sql.delta.actions.AddFile;
 import org.apache.spark.sql.delta.actions.InMemoryLogReplay;
 import org.apache.spark.sql.delta.files.TahoeFileIndex;
@@ -12,6 +15,7 @@ import org.apache.spark.sql.delta.files.TahoeFileIndexWithSnapshotDescriptor;
 import org.apache.spark.sql.delta.files.TahoeLogFileIndex;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Tuple2;
@@ -26,7 +30,9 @@ public final class DeltaFiles implements DeltaCode {
 
   public DeltaFiles() {}
 
-  public FileIndex wrap(FileIndex index, FileIndex location) { return new zskip(index, (TahoeFileIndex) location); }
+  public FileIndex wrap(FileIndex index, FileIndex location) {
+    return new ZskipFiles(index, (TahoeFileIndex) location);
+  }
 
   public boolean isInTransaction() { return OptimisticTransaction$.MODULE$.getActive().isDefined(); }
 
@@ -46,21 +52,21 @@ public final class DeltaFiles implements DeltaCode {
     }
   }
 
-  public List key(FileIndex location, Object snapshot) {
+  public List<Object> key(FileIndex location, Object snapshot) {
     Snapshot of = (Snapshot) snapshot;
     // A table that was made anew has the same versions again.
-    Object time = Long.valueOf(of.logSegment().lastCommitFileModificationTimestamp());
+    Object time = of.logSegment().lastCommitFileModificationTimestamp();
     Object path = ((TahoeFileIndex) location).path();
-    return Arrays.asList(new Object[] {log(location), path, of.metadata().id(), Long.valueOf(of.version()), time});
+    return Arrays.asList(log(location), path, of.metadata().id(), of.version(), time);
   }
 
   public long version(Object snapshot) { return ((Snapshot) snapshot).version(); }
 
   public LogEntries entries(FileIndex location, Object snapshot, LogEntries older) throws Exception {
     TahoeLogFileIndex files = (TahoeLogFileIndex) location;
-    List adds = older == null ? null : replayed(files, (Snapshot) snapshot, older);
+    List<AddFile> adds = older == null ? null : replayed(files, (Snapshot) snapshot, older);
     // Statistics are not needed, and they take the most memory.
-    if (adds == null) adds = list(((Snapshot) snapshot).filesForScan(none(), false).files());
+    if (adds == null) adds = Scala.list(((Snapshot) snapshot).filesForScan(Scala.NONE, false).files());
     FileStatusWithMetadata[] statuses = new FileStatusWithMetadata[adds.size()];
     Object[] partitions = new Object[adds.size()];
     for (int i = 0; i < statuses.length; i++) {
@@ -72,27 +78,27 @@ public final class DeltaFiles implements DeltaCode {
   }
 
   /** The entries of a snapshot by the commits after an older one; null where they are not those that Delta counted. */
-  private static List replayed(TahoeLogFileIndex files, Snapshot snapshot, LogEntries older) {
+  private static List<AddFile> replayed(TahoeLogFileIndex files, Snapshot snapshot, LogEntries older) {
     Option count = snapshot.numOfFilesIfKnown();
     Option bytes = snapshot.sizeInBytesIfKnown();
     if (count.isEmpty() || bytes.isEmpty()) return null;
     try {
       InMemoryLogReplay replay = new InMemoryLogReplay(Option.empty(), Option.empty());
-      replay.append(older.version, JavaConverters.asScalaIterator(older.adds.iterator()));
+      replay.append(older.version, JavaConverters.asScalaIterator(((List<Action>) older.adds).iterator()));
       Option table = files.catalogTableOpt();
       Iterator commits = snapshot.deltaLog().getChanges(older.version + 1, snapshot.version(), table, true);
       long version = older.version;
       while (commits.hasNext()) {
         Tuple2 commit = (Tuple2) commits.next();
-        version = ((Long) commit._1()).longValue();
+        version = (Long) commit._1();
         replay.append(version, ((scala.collection.Seq) commit._2()).iterator());
       }
-      List adds = list(replay.allFiles());
+      List<AddFile> adds = Scala.list(replay.allFiles());
       long sum = 0;
-      for (int i = 0; i < adds.size(); i++) sum += ((AddFile) adds.get(i)).size();
+      for (AddFile add : adds) sum += add.size();
       boolean isWhole = version == snapshot.version()
-        && adds.size() == ((Long) count.get()).longValue()
-        && sum == ((Long) bytes.get()).longValue();
+        && adds.size() == (Long) count.get()
+        && sum == (Long) bytes.get();
       return isWhole ? adds : null;
     } catch (Exception e) {
       Faults.passOn(e);
@@ -105,10 +111,6 @@ public final class DeltaFiles implements DeltaCode {
   public DeltaVersion over(FileIndex location, Object snapshot, LogEntries entries) {
     return new Version((TahoeLogFileIndex) location, (Snapshot) snapshot, entries);
   }
-
-  private static List list(scala.collection.Seq items) { return JavaConverters.seqAsJavaList(items); }
-
-  private static Seq none() { return org.apache.spark.api.python.PythonUtils.toSeq(new ArrayList()); }
 
   /** The files of a snapshot, as its log has them; Delta chooses some of them by filters. */
   public static final class Version extends TahoeFileIndexWithSnapshotDescriptor implements DeltaVersion {
@@ -126,16 +128,16 @@ public final class DeltaFiles implements DeltaCode {
     public InternalRow row(Object partition) {
       return getPartitionValuesRow((scala.collection.immutable.Map) partition);
     }
-    public Seq matchingFiles(Seq partitionFilters, Seq dataFilters) {
-      List filters = new ArrayList(list(partitionFilters));
-      filters.addAll(list(dataFilters));
+    public Seq matchingFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
+      List<Expression> filters = new ArrayList<>(Scala.list(partitionFilters));
+      filters.addAll(Scala.list(dataFilters));
       boolean isAll = true;
-      for (int i = 0; i < filters.size(); i++) {
-        isAll &= filters.get(i) instanceof Literal && Boolean.TRUE.equals(((Literal) filters.get(i)).value());
+      for (Object filter : filters) {
+        isAll &= filter instanceof Literal && Boolean.TRUE.equals(((Literal) filter).value());
       }
       // So Delta asks whether there are deletion vectors.
-      if (isAll) return org.apache.spark.api.python.PythonUtils.toSeq(entries.adds);
-      return snapshot.filesForScan(org.apache.spark.api.python.PythonUtils.toSeq(filters), false).files();
+      if (isAll) return Scala.seq(entries.adds);
+      return snapshot.filesForScan(Scala.seq(filters), false).files();
     }
     public long sizeInBytes() { return entries.bytes; }
     public String[] inputFiles() {
@@ -153,28 +155,28 @@ public final class DeltaFiles implements DeltaCode {
    *
    * Delta looks here for deletion vectors when it plans the query, and lists the files when it runs.
    */
-  public static final class zskip extends TahoeFileIndexWithSnapshotDescriptor implements Wrapper {
+  public static final class ZskipFiles extends TahoeFileIndexWithSnapshotDescriptor implements Wrapper {
     private final FileIndex index;
     private final TahoeFileIndex files;
 
     /** index: ours; files: Delta's, to which it belongs. */
-    zskip(FileIndex index, TahoeFileIndex files) {
+    ZskipFiles(FileIndex index, TahoeFileIndex files) {
       super(files.spark(), files.deltaLog(), files.path(), files);
       this.index = index;
       this.files = files;
     }
 
     public FileIndex wrapped() { return index; }
-    public Seq matchingFiles(Seq partitionFilters, Seq dataFilters) {
+    public Seq matchingFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
       return files.matchingFiles(partitionFilters, dataFilters);
     }
-    public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+    public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
       return index.listFiles(partitionFilters, dataFilters);
     }
     public Option rowIndexFilters() { return files.rowIndexFilters(); }
     public StructType partitionSchema() { return files.partitionSchema(); }
     public Option metadataOpsTimeNs() { return files.metadataOpsTimeNs(); }
-    public Seq rootPaths() { return index.rootPaths(); }
+    public Seq<Path> rootPaths() { return index.rootPaths(); }
     public long sizeInBytes() { return index.sizeInBytes(); }
     public String[] inputFiles() { return index.inputFiles(); }
     public void refresh() { }

@@ -1,12 +1,12 @@
-// Compiled in the driver by Janino, which Spark brings along, as one unit with the other Java of this room;
-// Java without generics or lambdas, as Janino reads it.
-
 import java.nio.LongBuffer;
 import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -18,9 +18,9 @@ import SEQ;
  * Plans tell what the query leaves of the table, by which Spark chooses joins. The files to read are chosen when they
  * are listed, by the filters that Spark hands over then and by the notes of the query.
  */
-public final class zskip implements FileIndex {
+public final class ZskipFiles implements FileIndex {
   /** Set while the rule runs, since a transformation drops a new node that equals the old one. */
-  static final ThreadLocal REPLACING = new ThreadLocal();
+  static final ThreadLocal<Object> REPLACING = new ThreadLocal<>();
 
   /** Lists the files. */
   final FileIndex files;
@@ -29,30 +29,30 @@ public final class zskip implements FileIndex {
   final ScanQuery query;
 
   /** Over a pinned snapshot. */
-  public zskip(FileIndex files, Python python, LongBuffer rows, Boolean isWatched) {
+  public ZskipFiles(FileIndex files, Python python, LongBuffer rows, Boolean isWatched) {
     this(files, new BoundIndex(python, rows, isWatched.booleanValue()), null);
   }
 
-  zskip(FileIndex files, BoundIndex bound, ScanQuery query) {
+  ZskipFiles(FileIndex files, BoundIndex bound, ScanQuery query) {
     this.files = files;
     this.bound = bound;
     this.query = query;
   }
 
   /** An index of ours, or one that another program's class wraps; null for other file indexes. */
-  static zskip of(FileIndex location) {
+  static ZskipFiles of(FileIndex location) {
     FileIndex files = location instanceof Wrapper ? ((Wrapper) location).wrapped() : location;
-    return files instanceof zskip ? (zskip) files : null;
+    return files instanceof ZskipFiles ? (ZskipFiles) files : null;
   }
 
   /** The same files in another query. */
-  zskip in(ScanQuery other) { return new zskip(files, bound, other); }
+  ZskipFiles in(ScanQuery other) { return new ZskipFiles(files, bound, other); }
 
   /** Asks Python about the files that the query may read; null where it does not know. */
-  Object ask(String question, Object[] arguments) { return bound.python.ask(question, after(listing(), arguments)); }
+  Object ask(String question, Object... arguments) { return bound.python.ask(question, after(listing(), arguments)); }
 
   /** Asks Python which files the query reads; null where it does not know. */
-  Map choose(String question, Object[] arguments) {
+  Map<String, Object> choose(String question, Object... arguments) {
     return bound.python.choose(question, after(listing(), arguments));
   }
 
@@ -65,7 +65,7 @@ public final class zskip implements FileIndex {
     return all;
   }
 
-  public Seq rootPaths() { return query == null ? files.rootPaths() : query.paths; }
+  public Seq<Path> rootPaths() { return query == null ? files.rootPaths() : query.paths; }
   public long sizeInBytes() { return query == null ? files.sizeInBytes() : query.bytes; }
   public StructType partitionSchema() { return files.partitionSchema(); }
   public String[] inputFiles() { return files.inputFiles(); }
@@ -81,8 +81,8 @@ public final class zskip implements FileIndex {
    */
   public boolean equals(Object other) {
     if (this == other) return true;
-    if (REPLACING.get() != null || !(other instanceof zskip)) return false;
-    return notes().equals(((zskip) other).notes()) && files.equals(((zskip) other).files);
+    if (REPLACING.get() != null || !(other instanceof ZskipFiles)) return false;
+    return notes().equals(((ZskipFiles) other).notes()) && files.equals(((ZskipFiles) other).files);
   }
 
   /** Whether the rows of the relation are those of its files, and those are at hand. */
@@ -99,14 +99,14 @@ public final class zskip implements FileIndex {
     return files.getClass() == InMemoryFileIndex.class || Delta.isPrepared(files);
   }
 
-  Map notes() { return query == null ? ScanQuery.NO_NOTES : query.notes; }
+  Map<String, Object> notes() { return query == null ? ScanQuery.NO_NOTES : query.notes; }
 
-  Listing list(Seq partitionFilters, Seq dataFilters) {
+  Listing list(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
     return Listing.of(files, bound, partitionFilters, dataFilters);
   }
 
   /** The listing without the files that the query does not need. */
-  public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+  public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
     Listing listing = list(partitionFilters, dataFilters);
     try {
       return keep(listing, partitionFilters, Delta.withoutDeleted(dataFilters));
@@ -117,25 +117,28 @@ public final class zskip implements FileIndex {
     }
   }
 
-  private Seq everything(Listing listing, Throwable fault) {
+  private Seq<PartitionDirectory> everything(Listing listing, Throwable fault) {
     Faults.passOn(fault);
-    if (notes().containsKey(Counts.KIND)) throw Counts.unsure(fault);
+    if (notes().containsKey(ScanQuery.COUNT)) {
+      throw new IllegalStateException(
+        "zskip counted files by its index and cannot leave them out now; run the query again", fault);
+    }
     Faults.tell("choose the files of a scan", fault);
     return listing.everything();
   }
 
-  private Seq keep(Listing listing, Seq partitionFilters, Seq dataFilters) {
+  private Seq<PartitionDirectory> keep(Listing listing, Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
     long started = System.nanoTime();
     listing.count();
     boolean isPlanned = query != null && query.isOver(partitionFilters, dataFilters);
     Object ticket = isPlanned ? query.ticket : null;
-    Map notes = query == null ? ScanQuery.NO_NOTES : Joins.notes(this);
-    List reasons = Joins.reasons(notes);
+    Map<String, Object> notes = query == null ? ScanQuery.NO_NOTES : Joins.notes(this);
+    List<?> reasons = Joins.reasons(notes);
     BitSet kept = isPlanned && (notes.isEmpty() || reasons != null) ? query.kept : null;
     if (kept == null) {
       reasons = null;
-      Object[] arguments = {ticket, partitionFilters, dataFilters, Json.write(notes)};
-      Map answer = bound.python.choose("list", after(listing.text(), arguments));
+      Map<String, Object> answer =
+        bound.python.choose("list", listing.text(), ticket, partitionFilters, dataFilters, Json.write(notes));
       ticket = answer.get("ticket");
       kept = Json.bits((String) answer.get("kept"));
     }
@@ -145,9 +148,9 @@ public final class zskip implements FileIndex {
   }
 
   /** The listing of the files that filters leave, as JSON; null if they would have to be listed first. */
-  String listed(Seq partitionFilters, Seq dataFilters) {
+  String listed(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
     if (!isWhole()) return null;
-    Listing listing = list(partitionFilters, Delta.isPrepared(files) ? dataFilters : ScanQuery.NONE);
+    Listing listing = list(partitionFilters, Delta.isPrepared(files) ? dataFilters : Scala.NONE);
     listing.count();
     return listing.text();
   }

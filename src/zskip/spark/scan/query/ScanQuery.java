@@ -1,14 +1,15 @@
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
-import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet$;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
@@ -17,17 +18,18 @@ import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Option;
-import scala.collection.JavaConverters;
 import SEQ;
 
 /** The query around a relation: its filter, the files that it leaves, and notes for the scan. */
 final class ScanQuery {
-  static final Map NO_NOTES = Collections.emptyMap();
-  static final Seq NONE = seq(new ArrayList());
+  /** The notes of joins and of counted files. */
+  static final String JOIN = "join";
+  static final String COUNT = "count";
+  static final Map<String, Object> NO_NOTES = Collections.emptyMap();
 
   final Expression condition;
-  final Seq ofPartitions;
-  final Seq ofData;
+  final Seq<Expression> ofPartitions;
+  final Seq<Expression> ofData;
   /** Whether Spark hands the whole condition to the scan. */
   final boolean whole;
   Object ticket;
@@ -40,22 +42,22 @@ final class ScanQuery {
   /** The files that the filters leave; null where that is not known. */
   BitSet kept;
   /** What else prunes the scan, by the kind of pruning; `notes.py` applies it when files are listed. */
-  Map notes = NO_NOTES;
-  /** Joins that do not prune the scan, for their reasons: of `JoinCandidate`. */
-  List unused = Collections.emptyList();
+  Map<String, Object> notes = NO_NOTES;
+  /** Joins that do not prune the scan, for their reasons. */
+  List<JoinCandidate> unused = Collections.emptyList();
 
   /** Splits a condition (null: none) as `FileSourceStrategy` does. */
   ScanQuery(Expression condition, LogicalRelation node, HadoopFsRelation relation) {
     this.condition = condition;
-    List all = all(condition);
-    List conjuncts = handed(all);
-    Seq filters = DataSourceStrategy$.MODULE$.normalizeExprs(seq(conjuncts), node.output());
+    List<Expression> all = conjuncts(condition);
+    List<Expression> conjuncts = handed(all);
+    Seq filters = DataSourceStrategy$.MODULE$.normalizeExprs(Scala.seq(conjuncts), (Seq) node.output());
     this.ofPartitions =
       (Seq) DataSourceUtils.getPartitionFiltersAndDataFilters(relation.partitionSchema(), filters)._1();
-    List names = java.util.Arrays.asList(relation.partitionSchema().fieldNames());
+    List<String> names = Arrays.asList(relation.partitionSchema().fieldNames());
     AttributeSet partitions = columns(node, names, true);
     AttributeSet others = columns(node, names, false);
-    List handed = JavaConverters.seqAsJavaList(filters);
+    List<Expression> handed = Scala.list(filters);
     this.ofData = ofData(handed, partitions, others);
     this.whole = conjuncts.size() == all.size() && !mixed(handed, partitions, others);
   }
@@ -63,67 +65,64 @@ final class ScanQuery {
   /** A condition over a relation without partition columns. */
   ScanQuery(Expression condition, Seq output) {
     this.condition = condition;
-    List all = all(condition);
-    List conjuncts = handed(all);
-    this.ofPartitions = NONE;
-    this.ofData = DataSourceStrategy$.MODULE$.normalizeExprs(seq(conjuncts), output);
+    List<Expression> all = conjuncts(condition);
+    List<Expression> conjuncts = handed(all);
+    this.ofPartitions = Scala.NONE;
+    this.ofData = DataSourceStrategy$.MODULE$.normalizeExprs(Scala.seq(conjuncts), output);
     this.whole = conjuncts.size() == all.size();
   }
 
-  private static List all(Expression condition) {
+  /** The parts of a condition that are joined by AND; null is none. */
+  static List<Expression> conjuncts(Expression condition) {
     if (condition == null) return Collections.emptyList();
-    return JavaConverters.seqAsJavaList(FileSourceStrategy$.MODULE$.splitConjunctivePredicates(condition));
+    return Scala.list(FileSourceStrategy$.MODULE$.splitConjunctivePredicates(condition));
   }
 
   /** The conjuncts that scans are handed. */
-  private static List handed(List all) {
-    List conjuncts = new ArrayList();
-    for (int i = 0; i < all.size(); i++) {
-      Expression one = (Expression) all.get(i);
+  private static List<Expression> handed(List<Expression> all) {
+    List<Expression> conjuncts = new ArrayList<>();
+    for (Expression one : all) {
       if (one.deterministic() && !SubqueryExpression.hasSubquery(one)) conjuncts.add(one);
     }
     return conjuncts;
   }
 
   /** The columns of a relation that are among some names, or that are not. */
-  private static AttributeSet columns(LogicalRelation node, List names, boolean among) {
-    List output = JavaConverters.seqAsJavaList(node.output());
-    List columns = new ArrayList();
-    for (int i = 0; i < output.size(); i++) {
-      if (names.contains(((AttributeReference) output.get(i)).name()) == among) columns.add(output.get(i));
+  private static AttributeSet columns(LogicalRelation node, List<String> names, boolean among) {
+    List<AttributeReference> output = Scala.list(node.output());
+    List<Attribute> columns = new ArrayList<>();
+    for (AttributeReference column : output) {
+      if (names.contains(column.name()) == among) columns.add(column);
     }
-    return AttributeSet$.MODULE$.apply((scala.collection.Iterable) seq(columns));
+    return AttributeSet$.MODULE$.apply((scala.collection.Iterable) Scala.seq(columns));
   }
 
   /** Whether a filter is over columns of both kinds: then scans are handed only a part of it. */
-  private static boolean mixed(List filters, AttributeSet ofPartitions, AttributeSet ofOthers) {
-    for (int i = 0; i < filters.size(); i++) {
-      AttributeSet columns = ((Expression) filters.get(i)).references();
+  private static boolean mixed(List<Expression> filters, AttributeSet ofPartitions, AttributeSet ofOthers) {
+    for (Expression filter : filters) {
+      AttributeSet columns = filter.references();
       if (columns.intersect(ofPartitions).nonEmpty() && columns.intersect(ofOthers).nonEmpty()) return true;
     }
     return false;
   }
 
-  private static Seq ofData(List filters, AttributeSet ofPartitions, AttributeSet ofOthers) {
-    List parts = new ArrayList();
-    for (int i = 0; i < filters.size(); i++) {
-      Expression filter = (Expression) filters.get(i);
+  private static Seq<Expression> ofData(List<Expression> filters, AttributeSet ofPartitions, AttributeSet ofOthers) {
+    List<Expression> parts = new ArrayList<>();
+    for (Expression filter : filters) {
       if (!filter.references().intersect(ofPartitions).nonEmpty()) {
         parts.add(filter);
       } else {
         Option part = FileSourceStrategy$.MODULE$.extractPredicatesWithinOutputSet(filter, ofOthers);
-        if (part.isDefined()) parts.add(part.get());
+        if (part.isDefined()) parts.add((Expression) part.get());
       }
     }
-    return seq(parts);
+    return Scala.seq(parts);
   }
-
-  static Seq seq(List items) { return PythonUtils.toSeq(items); }
 
   /** The same query with one note more; values need `equals`, since scans of unequal notes are never shared. */
   ScanQuery with(String kind, Object value) {
     ScanQuery query = new ScanQuery(this);
-    query.notes = new LinkedHashMap(notes);
+    query.notes = new LinkedHashMap<>(notes);
     query.notes.put(kind, value);
     return query;
   }
@@ -139,9 +138,9 @@ final class ScanQuery {
   /** The same query with other joins. */
   ScanQuery with(JoinCandidates candidates) {
     ScanQuery query = new ScanQuery(this);
-    query.notes = new LinkedHashMap(notes);
-    query.notes.remove(Joins.NOTE);
-    if (!candidates.used.isEmpty()) query.notes.put(Joins.NOTE, candidates);
+    query.notes = new LinkedHashMap<>(notes);
+    query.notes.remove(JOIN);
+    if (!candidates.used.isEmpty()) query.notes.put(JOIN, candidates);
     query.unused = candidates.unused;
     return query;
   }
@@ -162,26 +161,24 @@ final class ScanQuery {
   }
 
   /** Whether Spark hands a scan the filters that are known here. */
-  boolean isOver(Seq partitionFilters, Seq dataFilters) {
+  boolean isOver(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
     return ofPartitions.equals(partitionFilters) && ofData.equals(dataFilters);
   }
 
   /** Asks Python what the query would read; false where it does not know. */
-  boolean prepare(zskip index) {
+  boolean prepare(ZskipFiles index) {
     listing = index.listed(ofPartitions, ofData);
-    Map known = new LinkedHashMap(notes);
+    Map<String, Object> known = new LinkedHashMap<>(notes);
     // Joins are asked for their keys when the query runs.
-    known.remove(Joins.NOTE);
-    Object[] arguments = {ofPartitions, ofData, Json.write(known)};
-    Map plan = index.in(this).choose("prepare", arguments);
+    known.remove(JOIN);
+    Map<String, Object> plan = index.in(this).choose("prepare", ofPartitions, ofData, Json.write(known));
     if (plan == null) return false;
     ticket = plan.get("ticket");
     bytes = Math.max(1, (long) (index.files.sizeInBytes() * ((Number) plan.get("share")).doubleValue()));
     kept = Json.bits((String) plan.get("kept"));
-    List named = new ArrayList();
-    List roots = JavaConverters.seqAsJavaList(index.files.rootPaths());
-    for (int i = 0; i < roots.size(); i++) named.add(new ShownPath((Path) roots.get(i), (String) plan.get("text")));
-    paths = seq(named);
+    List<Path> named = new ArrayList<>();
+    for (Path root : Scala.list(index.files.rootPaths())) named.add(new ShownPath(root, (String) plan.get("text")));
+    paths = Scala.seq(named);
     return true;
   }
 }

@@ -1,13 +1,10 @@
-import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -15,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
@@ -35,7 +33,7 @@ import scala.math.BigInt;
 import SEQ;
 
 /**
- * The keys of joins for Iceberg's scans, by Spark's own dynamic pruning: a filter above the relation holds the query for
+ * The keys of joins for Iceberg's scans, by Spark's own dynamic pruning: the query waits in a filter for
  * the keys, which Spark takes from a broadcast or runs before the scan, and hands to it.
  *
  * Spark hands over keys of columns alone. It never computes these filters by rows, so a stand-in may be called like a
@@ -51,16 +49,16 @@ final class RuntimeKeys {
     Option keys = ExtractEquiJoinKeys$.MODULE$.unapply(join);
     if (keys.isEmpty() || !mayBeBroadcast(join, isLeft) || new JoinSettings().isSmall(target.bytes)) return false;
     Product parts = (Product) keys.get();
-    List ours = Columns.list(parts.productElement(isLeft ? 1 : 2));
-    Seq theirs = (Seq) parts.productElement(isLeft ? 2 : 1);
+    List<Expression> ours = Scala.list((Seq<Expression>) parts.productElement(isLeft ? 1 : 2));
+    Seq<Expression> theirs = (Seq<Expression>) parts.productElement(isLeft ? 2 : 1);
     boolean isAny = false;
     for (int i = 0; i < ours.size(); i++) {
-      Expression key = (Expression) Columns.list(theirs).get(i);
+      Expression key = (Expression) Scala.list(theirs).get(i);
       String column = columns.key((Expression) ours.get(i));
       if (column == null || !KeyValues.supports(key.dataType()) || candidates.broadcasts.containsKey(column)) continue;
       // The index knows few expressions.
       if (Columns.isExpression(column) && target.share(column) == null) continue;
-      Object[] broadcast = {TableNames.of(other, key), other, theirs, Integer.valueOf(i), key.dataType()};
+      Object[] broadcast = {TableNames.of(other, key), other, theirs, i, key.dataType()};
       candidates.broadcasts.put(column, broadcast);
       isAny = true;
     }
@@ -82,12 +80,10 @@ final class RuntimeKeys {
   static LogicalPlan over(DataSourceV2ScanRelation node, PrunedScan scan, JoinCandidates joins) {
     if (scan.names != null) return node;
     int most = new JoinSettings().most(scan.query.bytes);
-    Map names = new HashMap();
-    Map standIns = new HashMap();
+    Map<String, Object> names = new HashMap<>();
+    Map<String, String> standIns = new HashMap<>();
     Expression condition = null;
-    Iterator broadcasts = joins.broadcasts.keySet().iterator();
-    while (broadcasts.hasNext()) {
-      String column = (String) broadcasts.next();
+    for (String column : joins.broadcasts.keySet()) {
       Object[] one = (Object[]) joins.broadcasts.get(column);
       Attribute attribute = attribute(node, column, (DataType) one[4], standIns);
       if (attribute == null) continue;
@@ -95,8 +91,7 @@ final class RuntimeKeys {
       condition = condition == null ? keys : new And(condition, keys);
       names.put(attribute.name(), one[0]);
     }
-    for (int i = 0; i < joins.used.size(); i++) {
-      JoinCandidate join = (JoinCandidate) joins.used.get(i);
+    for (JoinCandidate join : joins.used) {
       Attribute attribute = attribute(node, join.column, join.type, standIns);
       if (attribute == null) continue;
       Expression keys = query(join, attribute, most);
@@ -108,64 +103,52 @@ final class RuntimeKeys {
   }
 
   /** The column, if it has the type of the key, or else a stand-in; null where there can be none. */
-  private static Attribute attribute(DataSourceV2ScanRelation node, String column, DataType type, Map standIns) {
-    List output = Columns.list(node.output());
-    Set names = new HashSet(standIns.keySet());
-    for (int i = 0; i < output.size(); i++) {
-      Attribute one = (Attribute) output.get(i);
+  private static Attribute attribute(
+      DataSourceV2ScanRelation node, String column, DataType type, Map<String, String> standIns) {
+    List<Attribute> output = Scala.list(node.output());
+    Set<String> names = new HashSet<>(standIns.keySet());
+    for (Attribute one : output) {
       if (one.name().equals(column) && one.dataType().equals(type)) return one;
       names.add(one.name());
     }
-    NamedReference[] icebergs = ((PrunedScan) node.scan()).filterAttributes();
-    for (int i = 0; i < icebergs.length; i++) names.addAll(Arrays.asList(icebergs[i].fieldNames()));
+    for (NamedReference one : ((PrunedScan) node.scan()).filterAttributes()) {
+      names.addAll(Arrays.asList(one.fieldNames()));
+    }
     String name = "zskip_key_" + (standIns.size() + 1);
     if (output.isEmpty() || names.contains(name)) return null;
     standIns.put(name, column);
     // A filter is over columns of the relation, which go by their ids.
     Attribute lender = (Attribute) output.get(0);
-    return new AttributeReference(name, type, true, Metadata.empty(), lender.exprId(), ScanQuery.NONE);
+    return new AttributeReference(name, type, true, Metadata.empty(), lender.exprId(), Scala.NONE);
   }
 
   /** The filter of a key query. */
   private static Expression query(JoinCandidate join, Attribute column, int most) {
-    Seq named = ((Project) join.plan).projectList();
-    Attribute key = ((NamedExpression) Columns.list(named).get(0)).toAttribute();
-    Seq keys = ScanQuery.seq(Arrays.asList(new Object[] {key}));
+    Attribute key = ((NamedExpression) ((Project) join.plan).projectList().apply(0)).toAttribute();
+    Seq keys = Scala.seqOf(key);
     // Grouped, so that the limit counts distinct keys; as many as that are too many.
-    // The constructor's last parameter came with Spark 4.
-    Object[] parts = {keys, keys, JoinSearch.ofKeys(join.plan), Option.empty()};
-    LogicalPlan distinct = (LogicalPlan) make(Aggregate.class, parts);
-    Literal limit = new Literal(Integer.valueOf(most + 1), DataTypes.IntegerType);
-    LogicalPlan plan = new GlobalLimit(limit, new LocalLimit(limit, distinct));
-    return subquery(column, plan, keys, Integer.valueOf(0), false);
-  }
-
-  private static Object make(Class type, Object[] parts) {
-    Constructor constructor = type.getConstructors()[0];
-    try {
-      return constructor.newInstance(Arrays.copyOf(parts, constructor.getParameterTypes().length));
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException(e);
-    }
+    Object distinct = Scala.construct(Aggregate.class, keys, keys, JoinSearch.ofKeys(join.plan), Option.empty());
+    Literal limit = new Literal(most + 1, DataTypes.IntegerType);
+    LogicalPlan plan = new GlobalLimit(limit, new LocalLimit(limit, (LogicalPlan) distinct));
+    return subquery(column, plan, keys, 0, false);
   }
 
   private static Expression subquery(
       Attribute column, LogicalPlan plan, Seq keys, Integer position, boolean onlyInBroadcast) {
     // The position of the key became a list in Spark 4.
-    Class type = DynamicPruningSubquery.class;
+    Class<?> type = DynamicPruningSubquery.class;
     boolean isOne = type.getConstructors()[0].getParameterTypes()[3] == Integer.TYPE;
-    Object index = isOne ? (Object) position : ScanQuery.seq(Arrays.asList(new Object[] {position}));
-    Object only = Boolean.valueOf(onlyInBroadcast);
-    Object[] parts = {column, plan, keys, index, only, NamedExpression.newExprId(), Option.empty()};
-    return (Expression) make(type, parts);
+    Object index = isOne ? (Object) position : Scala.seqOf(position);
+    return (Expression) Scala.construct(
+      type, column, plan, keys, index, onlyInBroadcast, NamedExpression.newExprId(), Option.empty());
   }
 
   /** The joins of the keys that Spark hands over, for Python; empty where none of them can prune. */
-  static List described(PrunedScan scan, Predicate[] predicates) {
-    List described = new ArrayList();
-    for (int i = 0; i < predicates.length; i++) {
-      org.apache.spark.sql.connector.expressions.Expression[] parts = predicates[i].children();
-      if (!predicates[i].name().equals("IN") || parts.length == 0 || !(parts[0] instanceof NamedReference)) continue;
+  static List<Map<String, Object>> described(PrunedScan scan, Predicate[] predicates) {
+    List<Map<String, Object>> described = new ArrayList<>();
+    for (Predicate one : predicates) {
+      org.apache.spark.sql.connector.expressions.Expression[] parts = one.children();
+      if (!one.name().equals("IN") || parts.length == 0 || !(parts[0] instanceof NamedReference)) continue;
       String[] path = ((NamedReference) parts[0]).fieldNames();
       JoinKeys keys = path.length == 1 ? keys(scan, path[0], parts) : null;
       if (keys != null) described.add(keys.described());

@@ -13,9 +13,9 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
   private final IndexedTables tables;
   private final boolean isEnabled = IndexedTables.isEnabled();
   /** The relations to bind, each with the one that takes its place; null for all, as they are. */
-  private final Map others;
+  private final Map<LogicalPlan, LogicalRelation> others;
 
-  private Relations(IndexedTables tables, Map others) {
+  private Relations(IndexedTables tables, Map<LogicalPlan, LogicalRelation> others) {
     this.tables = tables;
     this.others = others;
   }
@@ -25,12 +25,12 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
   }
 
   /** Binds indexes to some relations, those of subqueries too, after others have taken their places. */
-  static LogicalPlan apply(LogicalPlan plan, IndexedTables tables, Map others) {
-    zskip.REPLACING.set(plan);
+  static LogicalPlan apply(LogicalPlan plan, IndexedTables tables, Map<LogicalPlan, LogicalRelation> others) {
+    ZskipFiles.REPLACING.set(plan);
     try {
       return (LogicalPlan) plan.transformDownWithSubqueries(new Relations(tables, others));
     } finally {
-      zskip.REPLACING.remove();
+      ZskipFiles.REPLACING.remove();
     }
   }
 
@@ -47,7 +47,7 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
   }
 
   /** The index that lies in a relation's directory; null where there is none, or where this fails. */
-  private zskip bind(LogicalRelation node) {
+  private ZskipFiles bind(LogicalRelation node) {
     if (!(node.relation() instanceof HadoopFsRelation)) return null;
     try {
       return tables.bind(node);
@@ -70,21 +70,22 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
   }
 
   private LogicalRelation known(LogicalRelation node, Expression condition) {
-    zskip index = index(node);
+    ZskipFiles index = index(node);
     if (index == null && (isEnabled || QueryMark.isOn(node))) index = bind(node);
     if (index == null) return node;
     if (index.query != null && (condition == null || condition.equals(index.query.condition))) return node;
     ScanQuery query = new ScanQuery(condition, node, (HadoopFsRelation) node.relation());
-    if (index.notes().containsKey(Counts.KIND)) query = query.with(Counts.KIND, index.notes().get(Counts.KIND));
+    Object counted = index.notes().get(ScanQuery.COUNT);
+    if (counted != null) query = query.with(ScanQuery.COUNT, counted);
     return query.prepare(index) ? over(node, index.in(query)) : node;
   }
 
   /** The index of a relation of ours; null where it is none. */
-  static zskip index(LogicalPlan node) {
+  static ZskipFiles index(LogicalPlan node) {
     if (!(node instanceof LogicalRelation)) return null;
     BaseRelation relation = ((LogicalRelation) node).relation();
     if (!(relation instanceof HadoopFsRelation)) return null;
-    return zskip.of(((HadoopFsRelation) relation).location());
+    return ZskipFiles.of(((HadoopFsRelation) relation).location());
   }
 
   /** A relation of ours whose query has one note more, which plans show. */
@@ -96,16 +97,14 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
   /** A relation of ours in another query. */
   static LogicalRelation over(LogicalRelation node, ScanQuery query) { return over(node, index(node).in(query)); }
 
-  static LogicalRelation over(LogicalRelation node, zskip index) {
+  static LogicalRelation over(LogicalRelation node, ZskipFiles index) {
     return over(node, index, ((HadoopFsRelation) node.relation()).options());
   }
 
   /** The same relation over another file index, with other options. */
   static LogicalRelation over(LogicalRelation node, FileIndex files, scala.collection.immutable.Map options) {
     HadoopFsRelation relation = (HadoopFsRelation) node.relation();
-    Object[] parts = new Object[node.productArity()];
-    for (int i = 0; i < parts.length; i++) parts[i] = node.productElement(i);
-    parts[0] = new HadoopFsRelation(
+    HadoopFsRelation other = new HadoopFsRelation(
       Delta.wrap(files),
       relation.partitionSchema(),
       relation.dataSchema(),
@@ -113,6 +112,6 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
       relation.fileFormat(),
       options,
       relation.sparkSession());
-    return (LogicalRelation) node.makeCopy(parts);
+    return (LogicalRelation) Scala.copy(node, 0, other);
   }
 }

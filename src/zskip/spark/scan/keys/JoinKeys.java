@@ -18,12 +18,12 @@ final class JoinKeys {
   }
 
   /** For Python, which reads it as JSON. */
-  Map described() {
-    Map described = new HashMap();
+  Map<String, Object> described() {
+    Map<String, Object> described = new HashMap<>();
     described.put("column", column);
     described.put("name", name);
     described.put("reason", reason);
-    described.put("seconds", Double.valueOf(seconds));
+    described.put("seconds", seconds);
     described.put("type", values == null ? null : values.type.json());
     described.put("values", values == null ? null : values.packed());
     return described;

@@ -9,23 +9,22 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
-import scala.collection.JavaConverters;
 import SEQ;
 
 /** The columns of a relation, and expressions of them, that the attributes of a plan above it hold, row by row. */
 final class Columns {
   /** From the id of an attribute to the relation's attribute, or to an expression and the columns below it. */
-  private final Map sources = new HashMap();
+  private final Map<Object, Object> sources = new HashMap<>();
 
   /** The columns of a relation itself. */
-  static Columns of(Seq output) {
+  static Columns of(Seq<Attribute> output) {
     Columns columns = new Columns();
-    List attributes = list(output);
-    for (int i = 0; i < attributes.size(); i++) columns.sources.put(id(attributes.get(i)), attributes.get(i));
+    for (Attribute attribute : Scala.list(output)) columns.sources.put(id(attribute), attribute);
     return columns;
   }
 
@@ -39,8 +38,13 @@ final class Columns {
   String key(Expression expression) {
     Expression source = source(expression);
     if (source == null || source instanceof Attribute) return column(expression);
-    if (!KeySide.allowed(source) || source.references().isEmpty()) return null;
-    return FilterText.of(ScanQuery.seq(java.util.Arrays.asList(new Object[] {new IsNotNull(source)})));
+    if (!allowed(source) || source.references().isEmpty()) return null;
+    return FilterText.of(Scala.seqOf(new IsNotNull(source)));
+  }
+
+  /** Whether an expression has one value for equal rows, whoever evaluates it. */
+  static boolean allowed(Expression expression) {
+    return expression.deterministic() && !SubqueryExpression.hasSubquery(expression);
   }
 
   /** Whether a key is no column. */
@@ -60,54 +64,51 @@ final class Columns {
       || expression instanceof NormalizeNaNAndZero
       || expression instanceof Cast
         && exact(((Cast) expression).child().dataType(), ((Cast) expression).dataType());
-    List children = list(expression.children());
-    if (expression instanceof Alias || (unchanged && !inside)) return source((Expression) children.get(0), inside);
-    List below = new ArrayList();
-    for (int i = 0; i < children.size(); i++) {
-      Expression child = source((Expression) children.get(i), true);
-      if (child == null) return null;
-      below.add(child);
+    if (expression instanceof Alias || (unchanged && !inside)) {
+      return source((Expression) expression.children().apply(0), inside);
     }
-    return below.isEmpty() ? expression : (Expression) expression.withNewChildren(ScanQuery.seq(below));
+    List<Expression> below = new ArrayList<>();
+    for (Expression child : Scala.list(expression.children())) {
+      Expression source = source(child, true);
+      if (source == null) return null;
+      below.add(source);
+    }
+    return below.isEmpty() ? expression : (Expression) expression.withNewChildren(Scala.seq(below));
   }
 
   /** The columns after a projection; null if the projection is not deterministic. */
-  Columns projected(Seq named) {
+  Columns projected(Seq<NamedExpression> named) {
     Columns columns = new Columns();
-    List all = list(named);
-    for (int i = 0; i < all.size(); i++) {
-      Expression one = (Expression) all.get(i);
-      if (!one.deterministic()) return null;
+    for (NamedExpression one : Scala.list(named)) {
+      if (!((Expression) one).deterministic()) return null;
       columns.sources.put(id(one), new Object[] {one instanceof Alias ? ((Alias) one).child() : one, this});
     }
     return columns;
   }
 
   /** Without some attributes. */
-  Columns without(List attributes) {
+  Columns without(List<Attribute> attributes) {
     Columns columns = new Columns();
     columns.sources.putAll(sources);
-    for (int i = 0; i < attributes.size(); i++) columns.sources.remove(id(attributes.get(i)));
+    for (Attribute attribute : attributes) columns.sources.remove(id(attribute));
     return columns;
   }
 
   /** The columns after grouping: the grouping columns, so that only whole groups can be missing. */
-  Columns grouped(Seq grouping, Seq named) {
+  Columns grouped(Seq<Expression> grouping, Seq<NamedExpression> named) {
     Columns groups = new Columns();
-    List by = list(grouping);
-    if (by.isEmpty()) return null;
-    for (int i = 0; i < by.size(); i++) {
-      Object one = by.get(i);
+    if (grouping.isEmpty()) return null;
+    for (Expression one : Scala.list(grouping)) {
       if (one instanceof Attribute && sources.containsKey(id(one))) groups.sources.put(id(one), sources.get(id(one)));
     }
     return groups.projected(named);
   }
 
   /** The same columns under the attributes of a union instead of its child's. */
-  Columns renamed(Seq from, Seq to) {
+  Columns renamed(Seq<Attribute> from, Seq<Attribute> to) {
     Columns columns = new Columns();
-    List old = list(from);
-    List now = list(to);
+    List<Attribute> old = Scala.list(from);
+    List<Attribute> now = Scala.list(to);
     for (int i = 0; i < old.size(); i++) {
       Object name = sources.get(id(old.get(i)));
       if (name != null) columns.sources.put(id(now.get(i)), name);
@@ -146,7 +147,5 @@ final class Columns {
     return DataTypes.LongType.equals(type) ? 19 : 0;
   }
 
-  static Object id(Object named) { return Long.valueOf(((NamedExpression) named).exprId().id()); }
-
-  static List list(Object seq) { return JavaConverters.seqAsJavaList((Seq) seq); }
+  static Object id(Object named) { return ((NamedExpression) named).exprId().id(); }
 }

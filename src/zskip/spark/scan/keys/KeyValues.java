@@ -23,7 +23,7 @@ final class KeyValues {
   private final int most;
   private long[] longs = new long[64];
   private int count;
-  private final Set texts = new HashSet();
+  private final Set<ByteBuffer> texts = new HashSet<>();
   private long bytes;
 
   /** most: after more values than these, repeated ones included, `add` refuses. */
@@ -74,7 +74,7 @@ final class KeyValues {
   }
 
   private static long number(Object value) {
-    if (value instanceof Boolean) return ((Boolean) value).booleanValue() ? 1 : 0;
+    if (value instanceof Boolean) return (Boolean) value ? 1 : 0;
     if (value instanceof Decimal) return ((Decimal) value).toUnscaledLong();
     if (value instanceof Double || value instanceof Float) {
       return Double.doubleToLongBits(((Number) value).doubleValue());
@@ -95,11 +95,9 @@ final class KeyValues {
 
   private byte[] packedTexts() {
     ByteBuffer packed = ByteBuffer.allocate((int) bytes);
-    java.util.Iterator all = texts.iterator();
-    while (all.hasNext()) {
-      byte[] text = ((ByteBuffer) all.next()).array();
-      packed.putInt(text.length);
-      packed.put(text);
+    for (ByteBuffer text : texts) {
+      packed.putInt(text.array().length);
+      packed.put(text.array());
     }
     return packed.array();
   }

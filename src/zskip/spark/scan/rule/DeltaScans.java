@@ -1,5 +1,6 @@
 import java.lang.reflect.Field;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
@@ -51,13 +52,11 @@ public final class DeltaScans extends org.apache.spark.sql.catalyst.rules.Rule {
 
   /** Lets the optimizer of a session, and of those that share its extensions, apply the rule before Delta's. */
   static void install(Object session, Object rule, IndexedTables tables) throws ReflectiveOperationException {
-    Object extensions = Delta.call(session, "extensions");
+    Object extensions = Scala.call(session, "extensions");
     Field field = extensions.getClass().getDeclaredField("preCBORules");
     field.setAccessible(true);
-    List builders = JavaConverters.seqAsJavaList((scala.collection.Seq) field.get(extensions));
-    List others = new ArrayList();
-    for (int i = 0; i < builders.size(); i++) {
-      Object one = builders.get(i);
+        List<Object> others = new ArrayList<>();
+    for (Object one : Scala.list((scala.collection.Seq<Object>) field.get(extensions))) {
       if (one instanceof Builder && ((Builder) one).tables == tables) return;
       // Another rule of ours, of a Python process before this one, would ask that one.
       if (!one.getClass().getName().equals(Builder.class.getName())) others.add(one);
@@ -82,7 +81,7 @@ public final class DeltaScans extends org.apache.spark.sql.catalyst.rules.Rule {
     public Object apply(Object session) {
       boolean isInstalled = false;
       try {
-        Object rules = Delta.call(Delta.call(session, "experimental"), "extraOptimizations");
+        Object rules = Scala.call(Scala.call(session, "experimental"), "extraOptimizations");
         isInstalled = ((scala.collection.Seq) rules).contains(rule);
       } catch (ReflectiveOperationException e) {
         Faults.tell("find its rule in the session", e);
@@ -96,9 +95,9 @@ public final class DeltaScans extends org.apache.spark.sql.catalyst.rules.Rule {
     private final IndexedTables tables;
     private final DeltaCode delta;
     /** Relations whose rows Delta may count by its log. */
-    private final Set counted = Collections.newSetFromMap(new IdentityHashMap());
+    private final Set<LogicalPlan> counted = Collections.newSetFromMap(new IdentityHashMap<>());
     /** By relation: the same over the files of its version. */
-    private final Map versions = new IdentityHashMap();
+    private final Map<LogicalPlan, LogicalRelation> versions = new IdentityHashMap<>();
 
     Query(IndexedTables tables, DeltaCode delta) {
       this.tables = tables;
@@ -106,28 +105,28 @@ public final class DeltaScans extends org.apache.spark.sql.catalyst.rules.Rule {
     }
 
     static LogicalPlan apply(LogicalPlan plan, IndexedTables tables) throws Exception {
-      List nodes = nodes(plan);
+      List<LogicalPlan> nodes = nodes(plan);
       if (!isReading(plan, nodes) || !hasIndexedLog(nodes, tables)) return plan;
       DeltaCode delta = Delta.code();
       if (delta == null || delta.isInTransaction()) return plan;
       Query query = new Query(tables, delta);
-      List logs = query.logs(nodes);
-      for (int i = 0; i < logs.size(); i++) query.versions.putAll(query.versions((List) logs.get(i)));
+      for (List<LogicalRelation> log : query.logs(nodes)) query.versions.putAll(query.versions(log));
       return query.versions.isEmpty() ? plan : Relations.apply(plan, tables, query.versions);
     }
 
     /** All nodes of a plan and of the subqueries in its expressions. */
-    private static List nodes(LogicalPlan plan) {
-      List nodes = new ArrayList();
+    private static List<LogicalPlan> nodes(LogicalPlan plan) {
+      List<LogicalPlan> nodes = new ArrayList<>();
       nodes.add(plan);
-      nodes.addAll(Columns.list(plan.subqueriesAll()));
-      for (int i = 0; i < nodes.size(); i++) nodes.addAll(Columns.list(((LogicalPlan) nodes.get(i)).children()));
+      nodes.addAll(Scala.list(plan.subqueriesAll()));
+      for (int i = 0; i < nodes.size(); i++) nodes.addAll(Scala.list(((LogicalPlan) nodes.get(i)).children()));
       return nodes;
     }
 
-    private static boolean hasIndexedLog(List nodes, IndexedTables tables) throws ReflectiveOperationException {
-      for (int i = 0; i < nodes.size(); i++) {
-        if (location(nodes.get(i)) != null && index((LogicalRelation) nodes.get(i), tables) != null) return true;
+    private static boolean hasIndexedLog(List<LogicalPlan> nodes, IndexedTables tables)
+        throws ReflectiveOperationException {
+      for (LogicalPlan node : nodes) {
+        if (location(node) != null && index((LogicalRelation) node, tables) != null) return true;
       }
       return false;
     }
@@ -139,7 +138,7 @@ public final class DeltaScans extends org.apache.spark.sql.catalyst.rules.Rule {
     }
 
     /** Where a relation over a log would look for its files; null for other nodes. */
-    private static FileIndex location(Object node) {
+    private static FileIndex location(LogicalPlan node) {
       if (!(node instanceof LogicalRelation)) return null;
       Object relation = ((LogicalRelation) node).relation();
       boolean isFiles = relation instanceof HadoopFsRelation;
@@ -148,24 +147,24 @@ public final class DeltaScans extends org.apache.spark.sql.catalyst.rules.Rule {
       return Delta.isLog(location) ? location : null;
     }
 
-    private static boolean isReading(LogicalPlan plan, List nodes) {
+    private static boolean isReading(LogicalPlan plan, List<LogicalPlan> nodes) {
       if (plan.isStreaming() || !SQLConf.get().getConfString(SKIPPING, "true").equalsIgnoreCase("true")) return false;
-      for (int i = 0; i < nodes.size(); i++) if (nodes.get(i) instanceof Command) return false;
+      for (LogicalPlan node : nodes) if (node instanceof Command) return false;
       return true;
     }
 
     /** The relations over logs, in a list for each log. */
-    private List logs(List nodes) {
-      Map logs = new LinkedHashMap();
-      for (int i = 0; i < nodes.size(); i++) {
-        if (nodes.get(i) instanceof Aggregate) count((Aggregate) nodes.get(i));
-        FileIndex location = location(nodes.get(i));
+    private Collection<List<LogicalRelation>> logs(List<LogicalPlan> nodes) {
+      Map<Object, List<LogicalRelation>> logs = new LinkedHashMap<>();
+      for (LogicalPlan node : nodes) {
+        if (node instanceof Aggregate) count((Aggregate) node);
+        FileIndex location = location(node);
         if (location == null) continue;
         Object log = delta.log(location);
-        if (!logs.containsKey(log)) logs.put(log, new ArrayList());
-        ((List) logs.get(log)).add(nodes.get(i));
+        if (!logs.containsKey(log)) logs.put(log, new ArrayList<>());
+        ((List<LogicalRelation>) logs.get(log)).add((LogicalRelation) node);
       }
-      return new ArrayList(logs.values());
+      return logs.values();
     }
 
     private void count(Aggregate node) {
@@ -176,26 +175,25 @@ public final class DeltaScans extends org.apache.spark.sql.catalyst.rules.Rule {
     }
 
     /** The relations over one log, each with the same over the files of its version; none if one cannot be had. */
-    private Map versions(List nodes) throws Exception {
-      Map found = new IdentityHashMap();
+    private Map<LogicalPlan, LogicalRelation> versions(List<LogicalRelation> nodes) throws Exception {
+      Map<LogicalPlan, LogicalRelation> versions = new IdentityHashMap<>();
       Object latest = null;
-      for (int i = 0; i < nodes.size(); i++) {
-        LogicalRelation node = (LogicalRelation) nodes.get(i);
+      for (LogicalRelation node : nodes) {
         HadoopFsRelation relation = (HadoopFsRelation) node.relation();
         BoundIndex index = index(node, tables);
-        if (index == null) return Collections.EMPTY_MAP;
+        if (index == null) return Collections.emptyMap();
         boolean isPinned = delta.isPinned(relation.location());
         Object snapshot = isPinned || latest == null ? delta.snapshot(relation.location()) : latest;
-        if (snapshot == null) return Collections.EMPTY_MAP;
+        if (snapshot == null) return Collections.emptyMap();
         if (!isPinned) latest = snapshot;
         LogEntries entries = LogCache.get(delta, relation.location(), snapshot);
-        if (entries == null) return Collections.EMPTY_MAP;
+        if (entries == null) return Collections.emptyMap();
         boolean isDeltas = counted.contains(node) && !entries.deleted.isEmpty();
-        if (isDeltas || !entries.areKnown(index)) return Collections.EMPTY_MAP;
+        if (isDeltas || !entries.areKnown(index)) return Collections.emptyMap();
         DeltaVersion version = delta.over(relation.location(), snapshot, entries);
-        found.put(node, Relations.over(node, version, relation.options()));
+        versions.put(node, Relations.over(node, version, relation.options()));
       }
-      return found;
+      return versions;
     }
   }
 }

@@ -9,10 +9,10 @@ final class JoinTarget {
   /** That its query reads. */
   final long bytes;
   private final LogicalPlan node;
-  private final zskip index;
+  private final ZskipFiles index;
   private final PrunedScan scan;
 
-  private JoinTarget(LogicalPlan node, zskip index, PrunedScan scan) {
+  private JoinTarget(LogicalPlan node, ZskipFiles index, PrunedScan scan) {
     this.node = node;
     this.index = index;
     this.scan = scan;
@@ -23,13 +23,13 @@ final class JoinTarget {
   /** Null where the node is none. */
   static JoinTarget of(LogicalPlan node) {
     PrunedScan scan = ScanRelations.scan(node);
-    zskip index = scan == null ? Relations.index(node) : null;
+    ZskipFiles index = scan == null ? Relations.index(node) : null;
     return scan == null && (index == null || index.query == null) ? null : new JoinTarget(node, index, scan);
   }
 
   /** The share of the bytes that one value of a column leaves on average; null where that is not known. */
   Object share(String column) {
-    if (scan == null) return index.ask("share", new Object[] {column});
+    if (scan == null) return index.ask("share", column);
     return scan.listing().index.python.ask("share", new Object[] {null, column});
   }
 

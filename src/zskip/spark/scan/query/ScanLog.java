@@ -7,7 +7,7 @@ import java.util.function.Supplier;
 import org.apache.spark.SparkContext;
 
 /** The latest scans, until Python collects them, or is told of many at once. */
-public final class ScanLog implements Supplier {
+public final class ScanLog implements Supplier<Object> {
   /** The local property of threads in which a key query runs. */
   static final String FOR_KEYS = "spark.zskip.joins.asking";
   /** The local property of threads that list the files of a query without running it: by whom it is explained. */
@@ -15,25 +15,25 @@ public final class ScanLog implements Supplier {
   /** Of which the text is a short one for py4j (`Json.LONGEST`). */
   private static final int MANY = 25;
   private static final int LIMIT = 1000;
-  private static final ConcurrentLinkedDeque SCANS = new ConcurrentLinkedDeque();
+  private static final ConcurrentLinkedDeque<Object> SCANS = new ConcurrentLinkedDeque<>();
 
   /** joins: why none of them left out a file, if Python was not told yet. */
-  static void add(Object ticket, Listing left, long nanos, List joins) {
-    Map scan = new LinkedHashMap();
+  static void add(Object ticket, Listing left, long nanos, List<?> joins) {
+    Map<String, Object> scan = new LinkedHashMap<>();
     String explained = SparkContext.getOrCreate().getLocalProperty(EXPLAINED);
-    scan.put("time", Long.valueOf(System.currentTimeMillis()));
+    scan.put("time", System.currentTimeMillis());
     scan.put("query", query());
     scan.put("ticket", ticket);
-    scan.put("for_keys", Boolean.valueOf(isForKeys()));
+    scan.put("for_keys", isForKeys());
     scan.put("explained", explained);
-    scan.put("files", Integer.valueOf(left.files));
-    scan.put("bytes", Long.valueOf(left.bytes));
+    scan.put("files", left.files);
+    scan.put("bytes", left.bytes);
     scan.put("rows", left.rows < 0 ? null : Long.valueOf(left.rows));
-    scan.put("total", Long.valueOf(left.total[0]));
-    scan.put("total_bytes", Long.valueOf(left.total[1]));
+    scan.put("total", left.total[0]);
+    scan.put("total_bytes", left.total[1]);
     scan.put("total_rows", left.total[2] < 0 ? null : Long.valueOf(left.total[2]));
-    scan.put("nanos", Long.valueOf(nanos));
-    scan.put("joins", joins == null ? new ArrayList() : joins);
+    scan.put("nanos", nanos);
+    scan.put("joins", joins == null ? new ArrayList<>() : joins);
     SCANS.add(scan);
     if (left.index.isWatched || SCANS.size() >= MANY) tell(left.index.python);
     while (SCANS.size() > LIMIT) SCANS.pollFirst();
@@ -42,7 +42,7 @@ public final class ScanLog implements Supplier {
   /** Has Python collect the scans. */
   private static void tell(Python python) {
     try {
-      python.ask("scanned", new Object[] {null});
+      python.ask("scanned", (Object) null);
     } catch (RuntimeException e) {
       Faults.tell("report scans", e);
     }
@@ -63,7 +63,7 @@ public final class ScanLog implements Supplier {
 
   /** The scans since the last call, as JSON. */
   public Object get() {
-    List scans = new ArrayList();
+    List<Object> scans = new ArrayList<>();
     for (Object scan = SCANS.pollFirst(); scan != null; scan = SCANS.pollFirst()) scans.add(scan);
     return Json.write(scans);
   }
