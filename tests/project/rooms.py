@@ -1,4 +1,4 @@
-"""Check that no folder of the source is crowded, no modules import in a circle, and `table/` names no format.
+"""Check that no folder is crowded, no modules import in a circle, Java refers down, and `table/` names no format.
 
 Run by `python3 dev.py lint`. Every import statement counts, also under `TYPE_CHECKING` and inside functions.
 """
@@ -6,6 +6,7 @@ Run by `python3 dev.py lint`. Every import statement counts, also under `TYPE_CH
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,37 @@ MOST_MODULES = 14
 SUFFIXES = (".py", ".java")
 FORMATS = ("parquet", "delta", "iceberg", "hudi")
 """What `format=` takes."""
+JAVA_ROOMS = (
+    "formats/delta/apart",
+    "scan/rule",
+    "scan/counts",
+    "scan/first_rows",
+    "scan/joins",
+    "formats/iceberg",
+    "scan/query",
+    "scan/keys",
+    "formats/hudi",
+    "formats/delta",
+    "scan/listings",
+    "scan/bridge",
+)
+"""The folders of Java below `spark/`, which is in one package: a class refers to its own folder and those below."""
+JAVA_UPWARD = {
+    "Delta -> ZskipFiles",
+    "ListedFiles -> Delta",
+    "Listing -> DeltaVersion",
+    "Listing -> Hudi",
+    "Listing -> HudiFiles",
+    "Listing -> LoggedFiles",
+    "PrunedScan -> RuntimeKeys",
+    "Relations -> IndexedTables",
+    "Relations -> QueryMark",
+    "ScanQuery -> JoinCandidate",
+    "ScanQuery -> JoinCandidates",
+    "ScanRelations -> IndexedTables",
+    "ZskipFiles -> Joins",
+}
+"""What still refers up, to be untangled; nothing else may."""
 
 
 def crowded_folders(source: Path) -> Iterator[str]:
@@ -54,6 +86,22 @@ def named_formats(source: Path) -> Iterator[str]:
             if isinstance(node, ast.Constant) and node.value in FORMATS and id(node) not in defaults:
                 place = f"{path.relative_to(source)}:{node.lineno}"
                 yield f"{place} names the format {node.value}: ask its reader or creation"
+
+
+def java_upward(source: Path) -> Iterator[str]:
+    """Name the Java that refers to a class of a room above its own, and exceptions from this that nothing needs."""
+    root = source / PACKAGE / "spark"
+    rooms = {path.stem: path.parent.relative_to(root).as_posix() for path in root.rglob("*.java")}
+    yield from (f"{room} is not in JAVA_ROOMS" for room in sorted({*rooms.values()} - {*JAVA_ROOMS}))
+    upward = set()
+    for path in sorted(root.rglob("*.java")):
+        text = re.sub(r'(?s)/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|^import [^\n]*', "", path.read_text(encoding="utf-8"))
+        others = {name for name in re.findall(r"(?<![\w.$])[A-Z]\w*", text) if rooms.get(name) in JAVA_ROOMS}
+        level = JAVA_ROOMS.index(rooms[path.stem]) if rooms[path.stem] in JAVA_ROOMS else 0
+        upward |= {f"{path.stem} -> {name}" for name in others if JAVA_ROOMS.index(rooms[name]) < level}
+    yield from (f"Java refers to a room above: {arrow}" for arrow in sorted(upward - JAVA_UPWARD))
+    gone = sorted(JAVA_UPWARD - upward) if rooms else []
+    yield from (f"JAVA_UPWARD allows {arrow}, which is gone" for arrow in gone)
 
 
 def shortest_circle(graph: dict[str, list[str]], start: str) -> list[str]:
@@ -95,8 +143,8 @@ def _imports(path: Path, module: str, files: dict[str, Path]) -> set[str]:
 
 def main(source: Path) -> int:
     """Print what is wrong, and return 1 where anything is."""
-    problems = [*crowded_folders(source), *import_circles(source), *named_formats(source)]
-    fine = f"no folder holds more than {MOST_MODULES} modules, no modules import in a circle, table/ names no format"
+    problems = [*crowded_folders(source), *import_circles(source), *java_upward(source), *named_formats(source)]
+    fine = f"no folder holds more than {MOST_MODULES} modules, no circles, Java refers down, table/ names no format"
     print("\n".join(problems) or fine)
     return 1 if problems else 0
 

@@ -399,7 +399,7 @@ def test_a_missing_venv_module_names_the_package(
 
 
 def test_lint_returns_the_worst_code(dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = iter([0, 1, 0, 0, 0, 0])
+    codes = iter([0, 1, 0, 0, 0, 0, 0])
     monkeypatch.setattr(dev, "environment", lambda packages: "python")
     monkeypatch.setattr(dev, "run", lambda *command: next(codes))
     assert dev.main(["lint"]) == 1

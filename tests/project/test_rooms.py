@@ -71,6 +71,17 @@ def test_imports_without_a_circle_pass(rooms: ModuleType, tmp_path: Path) -> Non
     assert not list(rooms.import_circles(tmp_path))
 
 
+def test_java_that_refers_to_a_room_above_is_named(rooms: ModuleType, tmp_path: Path) -> None:
+    listing = '/* Other */ Rule rule; String s = "Joins";'
+    for name, text in {"scan/rule/Rule": "Listing of;", "scan/listings/Listing": listing}.items():
+        path = tmp_path / "zskip" / "spark" / f"{name}.java"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    first, *others = rooms.java_upward(tmp_path)
+    assert first == "Java refers to a room above: Listing -> Rule"
+    assert "JAVA_UPWARD allows Listing -> Hudi, which is gone" in others
+
+
 def test_a_format_that_the_table_room_names_is_named(rooms: ModuleType, tmp_path: Path) -> None:
     text = 'def write(format="parquet"):\n    """Of "delta"."""\n    if format == "hudi":\n        pass\n'
     plant(tmp_path, {"table/write": text, "formats/detect": text})
