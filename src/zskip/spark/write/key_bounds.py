@@ -1,4 +1,4 @@
-"""The bounds of keys that are expressions in each new file: found where rows are placed, kept in the file's footer.
+"""The bounds of keys that are expressions in each new file: computed where rows are placed, kept in the file's footer.
 
     near side: forms of keys -> bounds by file -> with the batches to the far side: bounds of each file -> its footer
 
@@ -102,13 +102,13 @@ class KeyBounds:
         order = np.argsort(files, kind="stable")
         ordered = files[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-        flags, found = self._flags[key], ordered[starts]
+        flags, distinct = self._flags[key], ordered[starts]
         for ends, added, choose in ((self._lows[key], lows, np.minimum), (self._highs[key], highs, np.maximum)):
             widest = choose.reduceat(added[order], starts)
-            known = flags[found] & _VALUE > 0
-            widest[known] = choose(widest[known], ends[found[known]])
-            ends[found] = widest
-        flags[found] |= _VALUE
+            known = flags[distinct] & _VALUE > 0
+            widest[known] = choose(widest[known], ends[distinct[known]])
+            ends[distinct] = widest
+        flags[distinct] |= _VALUE
 
     def take(self, first: int, files: int) -> bytes:
         """Pack what is known of some files, and forget it."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("zskip")
 _MOST_RUNS = 3
-"""How often rows are written at most where executors are lost."""
+"""How often a job that lost an executor is run, the first time included."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

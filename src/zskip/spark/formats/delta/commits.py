@@ -181,8 +181,8 @@ class DeltaEngine:
     @contextmanager
     def _session(self, rewrite: str, info: Mapping[str, Any]) -> Iterator[SparkSession]:
         """An active session whose commits tell of a rewrite; raises Delta's errors as errors of zskip."""
-        told = json.dumps({MARK: {"rewrite": rewrite, **info}})
-        session = private_session(self._spark, {**_WRITE_SETTINGS, _USER_METADATA: told})
+        metadata = json.dumps({MARK: {"rewrite": rewrite, **info}})
+        session = private_session(self._spark, {**_WRITE_SETTINGS, _USER_METADATA: metadata})
         try:
             with active_session(session):
                 yield session

@@ -12,7 +12,7 @@ final class Hudi {
 
   private static final String FORMAT =
     "org.apache.spark.sql.execution.datasources.parquet.HoodieFileGroupReaderBasedFileFormat";
-  /** Of snapshot and read-optimized queries; those over a range of time have others. */
+  /** The file index of snapshot and read-optimized queries; queries over a range of time have others. */
   private static final String FILES = "org.apache.hudi.HoodieFileIndex";
 
   private Hudi() {}

@@ -26,7 +26,7 @@ import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
  * scan, so it always gets its own tasks back.
  */
 final class IcebergScan {
-  /** Of queries over one snapshot; streams, ranges of snapshots and rewrites of whole files have others. */
+  /** The scan of queries over one snapshot; streams, ranges of snapshots and rewrites of whole files have others. */
   private static final String SCAN = "org.apache.iceberg.spark.source.SparkBatchQueryScan";
   /** The table of a relation. */
   private static final String SOURCE = "org.apache.iceberg.spark.source.SparkTable";
@@ -118,7 +118,7 @@ final class IcebergScan {
     return Arrays.asList(call(schema(), "asStruct"), new HashSet<>(specs), mapping());
   }
 
-  /** The same as JSON: the columns with their ids, the partition specs, and the names of columns without ids. */
+  /** The columns as JSON: the columns with their ids, the partition specs, and the names of columns without ids. */
   String columnsJson() throws ReflectiveOperationException {
     List<String> specs = new ArrayList<>();
     for (Object spec : ((Map<Object, Object>) call(table, "specs")).values()) {

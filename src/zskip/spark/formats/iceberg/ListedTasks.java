@@ -10,7 +10,10 @@ final class ListedTasks extends Listing {
   /** Before any of ours or of Iceberg's runtime filters. */
   final List<Object> tasks;
   private final IcebergScan scan;
-  /** Of the index, -1 for files that it does not describe; Iceberg's runtime filters leave some of the same tasks. */
+  /**
+   * The number of each task's file in the index, -1 if the index does not describe it; Iceberg's runtime filters leave
+   * some of the same tasks.
+   */
   private final Map<Object, Integer> numbers = new IdentityHashMap<>();
 
   ListedTasks(BoundIndex index, IcebergScan scan) throws ReflectiveOperationException {

@@ -32,7 +32,7 @@ public final class PrunedScan
   private final long nanos;
   private Object ticket;
   private List<Object> tasks;
-  /** Of the index, those that are left. */
+  /** The files of the index that are left. */
   private BitSet kept;
   /** Batch and statistics of the tasks; null until they are needed. */
   private Object[] planned;

@@ -132,7 +132,7 @@ class ScanTasks:
     def _read_files(self, tasks: JavaObject) -> list[_File]:
         """The files of tasks, and their deletes."""
         jvm, handles = self._jvm, self._jvm.handles
-        told = told_of_files(jvm, tasks, _OF_FILES)
+        facts = told_of_files(jvm, tasks, _OF_FILES)
         to_deletes = handles.virtual(_TASKS, "deletes", _LIST)
         stream = handles.chain(to_deletes, handles.virtual(_LIST, "stream", "java.util.stream.Stream"))
         deletes = jvm.collect(tasks.stream().flatMap(handles.function(stream)))
@@ -141,7 +141,7 @@ class ScanTasks:
         numbers, *of_deletes = jvm.read(jvm.list_of(counts, *(jvm.map(deletes, getter) for getter in getters)))
         described = map(_Delete, *of_deletes)
         own = [tuple(islice(described, number)) for number in numbers]
-        return list(map(_File, *told, own))
+        return list(map(_File, *facts, own))
 
     def read_live(self, session: SparkSession, snapshot: Snapshot) -> DataFrame:
         """The rows in a snapshot's files without the deleted ones, with values as the files have them.

@@ -16,7 +16,7 @@ public final class FilterText implements Function<Object, Object> {
   private static final String SPARK = "org.apache.spark.sql.catalyst.expressions.";
   private static final Pattern USERS = Pattern.compile(".*\\.(?:ScalaUDF|ApplyFunction|PythonUDA?F)[^.]*");
 
-  /** The same of a Scala Seq of expressions. */
+  /** Describes a Scala Seq of expressions. */
   public Object apply(Object filters) { return of((scala.collection.Seq<Expression>) filters); }
 
   static String of(scala.collection.Seq<? extends Expression> filters) {

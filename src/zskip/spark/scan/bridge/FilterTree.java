@@ -45,7 +45,7 @@ final class FilterTree {
   private static final int LONG = 20;
   private static final int MOST_CHARACTERS = 500;
   private static final int DEEPEST_CALL = 4;
-  /** Of SQL's hashes. */
+  /** The seed of SQL's hashes. */
   private static final long SEED = 42;
   private static final List<String> OPERATORS = Arrays.asList(
     "EqualTo", "=", "LessThan", "<", "LessThanOrEqual", "<=", "GreaterThan", ">", "GreaterThanOrEqual", ">=");
@@ -55,7 +55,7 @@ final class FilterTree {
   private static final Set<String> CASTS = new HashSet<>(Arrays.asList(
     "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "BINARY", "STRING", "DATE", "TIMESTAMP",
     "TIMESTAMP_NTZ"));
-  /** Of which no reader of texts makes a term, whatever is in them. */
+  /** Functions that are never read as terms, whatever their arguments. */
   private static final Set<String> NO_TERMS = new HashSet<>(Arrays.asList(
     "Divide", "IntegralDivide", "Abs", "Sqrt", "Pow", "Exp", "Log", "Coalesce", "If", "CaseWhen", "RLike",
     "RegExpReplace", "RegExpExtract", "Size", "ArrayContains"));
@@ -63,9 +63,9 @@ final class FilterTree {
   private static final Set<String> COLLECTIONS =
     new HashSet<>(Arrays.asList("ArrayContains", "ArrayExists", "ArraysOverlap"));
 
-  /** Whether there are but columns, literals and functions that are read here. */
+  /** Whether the filter has only columns, literals and functions that this class reads. */
   boolean isPlain = true;
-  /** Around the one that is read. */
+  /** How many calls are around the expression that is read. */
   private int calls;
   private boolean isInLambda = false;
 

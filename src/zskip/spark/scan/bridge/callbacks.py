@@ -61,8 +61,8 @@ def _apply(answer: Callable[..., JavaObject], secret: bytes, box: JavaObject, te
     if not hmac.compare_digest(signature.encode(), sign(secret, text)):
         raise PermissionError("a question to zskip that its own JVM did not ask")
     long = box.get() if text.startswith(_IN_THE_BOX) else None
-    asked, *filters = (text if long is None else read_in_pieces(long[0])).split("\n")
-    question, *arguments = json.loads(asked)
+    message, *filters = (text if long is None else read_in_pieces(long[0])).split("\n")
+    question, *arguments = json.loads(message)
     originals = functools.cache(lambda: box.get() if long is None else long[1])
     lines = iter(filters)
     reply = answer(question, *(_argument(value, lines, originals) for value in arguments))

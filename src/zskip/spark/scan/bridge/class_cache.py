@@ -66,7 +66,7 @@ def read_classes(jvm: Jvm, key: str) -> JavaObject | None:
 
 
 def write_classes(jvm: Jvm, key: str, classes: JavaObject) -> None:
-    """Keep a map of classes under a key, in place of the one of many that was not used for the longest time."""
+    """Keep a map of classes under a key; of too many maps, those that were not used for the longest time go."""
     try:
         directory = _directory()
         if directory is None:
@@ -99,7 +99,7 @@ def _name(key: str, path: Path) -> str:
 
 
 def _directory() -> Path | None:
-    """The user's own directory, made if it is missing; None where others may write it."""
+    """The user's own directory, created if it is missing; None where others may write it."""
     directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zskip"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     return directory if _is_own(directory) else None

@@ -17,7 +17,7 @@ _log = logging.getLogger("zskip.plans")
 _lock = threading.Lock()
 OBJECT = "java.lang.Object"
 _KNOWN = "scan/"
-"""Begins the names under which a `Jvm` knows what is made here."""
+"""Begins the names under which a `Jvm` knows what this module creates."""
 
 
 _LIBRARIES = (
@@ -89,8 +89,8 @@ def compile_apart(jvm: Jvm, name: str, program: str) -> JavaObject:
     text = files("zskip.spark").joinpath(*f"{name}.java".split("/")).read_text(encoding="utf-8")
     loader = _loader(jvm)
     loader = _cook(jvm, text, loader, loader.loadClass(program))
-    made = loader.loadClass(name.rpartition("/")[2]).getConstructors()[0]
-    return made.newInstance(jvm.array("java.lang.Object", []))
+    constructor = loader.loadClass(name.rpartition("/")[2]).getConstructors()[0]
+    return constructor.newInstance(jvm.array("java.lang.Object", []))
 
 
 def _compile(jvm: Jvm) -> JavaObject | None:

@@ -8,7 +8,7 @@ import scala.Option;
 /** A join that may prune a scan, once its keys are queried. */
 final class JoinCandidate {
   final String column;
-  /** Of the other side, such as `date_dim on d_date_sk`. */
+  /** The name of the other side, such as `date_dim on d_date_sk`. */
   final String name;
   /** Gives the keys as its only column. */
   final LogicalPlan plan;

@@ -43,7 +43,7 @@ final class TableNames {
     return null;
   }
 
-  /** The same of a part of a plan that is not planned yet. */
+  /** Such a name, of a side whose plan is still a logical one. */
   static String of(LogicalPlan side, Expression key) {
     List<Attribute> attributes = Scala.list(key.references().toSeq());
     String column = attributes.size() == 1 ? ((Attribute) attributes.get(0)).name() : key.sql();

@@ -10,7 +10,7 @@ import org.apache.hadoop.fs.Path;
 final class BoundIndex {
   /** Answers what a query would read of the files. */
   final Python python;
-  /** Of each file, -1 where unknown. */
+  /** The number of rows in each file; -1 if it is not known. */
   final LongBuffer rows;
   /** Whether Python is told of each scan at once. */
   final boolean isWatched;
@@ -84,7 +84,7 @@ final class BoundIndex {
   /** The number of a file whose name no other version of it has; -1 if the index does not describe it. */
   int numberOfName(FileStatus file) { return numberOfName(file.getPath(), file.getLen()); }
 
-  /** The same of a file of Iceberg's, for which no index notes a time; -1 for one that was indexed as another's. */
+  /** The number of a file of Iceberg's, for which no index notes a time; -1 if it was indexed as another reader's. */
   int number(String location, long size) {
     int i = -1;
     if (location.startsWith(written)) i = numbered(location.substring(written.length()), size);

@@ -8,14 +8,14 @@ import SEQ;
 /** The files of a relation after partition filters, seen from an index of ours; each kind of relation lists its own. */
 abstract class Listing {
   final BoundIndex index;
-  /** By the numbers of the index. */
+  /** The listed files that the index describes, by their numbers in it. */
   final BitSet present = new BitSet();
-  /** Those of which rows are deleted. */
+  /** The listed files with deleted rows. */
   final BitSet deleted = new BitSet();
-  /** Of the listing, or of what was kept of it. */
+  /** The number of files in the listing, or in what is kept of it. */
   int files;
   long bytes;
-  /** -1 where a file's are unknown. */
+  /** -1 if the rows of a file are not known. */
   long rows;
   /** Listed files that the index does not describe. */
   protected int others;

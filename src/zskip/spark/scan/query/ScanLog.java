@@ -12,7 +12,7 @@ public final class ScanLog implements Supplier<Object> {
   static final String FOR_KEYS = "spark.zskip.joins.asking";
   /** The local property of threads that list the files of a query without running it: by whom it is explained. */
   static final String EXPLAINED = "spark.zskip.explaining";
-  /** Of which the text is a short one for py4j (`Json.LONGEST`). */
+  /** So many scans that their text is still a short one for py4j (`Json.LONGEST`). */
   private static final int MANY = 25;
   private static final int LIMIT = 1000;
   private static final ConcurrentLinkedDeque<Object> SCANS = new ConcurrentLinkedDeque<>();

@@ -94,7 +94,7 @@ public final class ZskipFiles implements FileIndex {
   /** Whether each listing gives the files of the plan. */
   boolean isFixed() { return files instanceof Pinned || isFixed(files); }
 
-  /** The same of another program's listing; others ask a catalog each time. */
+  /** Whether each listing of another program gives the files of the plan; some ask a catalog each time. */
   static boolean isFixed(FileIndex files) {
     return files.getClass() == InMemoryFileIndex.class || Delta.isPrepared(files);
   }

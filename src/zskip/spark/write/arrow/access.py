@@ -44,7 +44,7 @@ class DiskAccess(Access):
         return pa.OSFile(os.path.join(self._root, path))
 
     def scratch(self, path: str) -> str:
-        """A hidden name beside it: a directory that is gone is not made anew."""
+        """A hidden name beside it: a directory that is gone is not created again."""
         directory, name = os.path.split(os.path.join(self._root, path))
         return os.path.join(directory, f".{name}.tmp")
 

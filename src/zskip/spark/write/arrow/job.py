@@ -75,8 +75,8 @@ _ROWS_SETTINGS = {
 }
 """Of the plan of a DataFrame."""
 _ROWS_A_BATCH, _BATCH_MEMORY, _EXPANSION = 16_384, 16 << 20, 8
-"""The most rows of a DataFrame in a batch for Python, its most bytes in memory, and how many of those are one in files
-at most, about."""
+"""The most rows and the most bytes of memory in a batch of a DataFrame for Python, and about how many bytes of memory
+one byte in files becomes at most."""
 _NO_LIMIT = (1 << 31) - 1
 _READ = "zskip_read"
 _OURS = {"block.size", "page.row.count.limit", "summary.metadata.level", "compression"}

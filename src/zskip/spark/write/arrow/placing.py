@@ -162,7 +162,7 @@ class _Outgoing:
 
     def _clear(self) -> None:
         self.read = 0
-        """Rows that no batch has told of."""
+        """Rows of which no batch has given the number."""
         self._rows: list[tuple[int, int, int, bytes, bytes | None]] = []
         self._sink = pa.BufferOutputStream()
         self._ends = [0]

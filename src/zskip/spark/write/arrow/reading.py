@@ -29,8 +29,8 @@ _BUFFER = 1 << 20
 _YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
 """Seconds since 1970, the range of Spark's type."""
 _DICTIONARY_BYTES, _ROWS_A_BYTE = 8 << 10, 16
-"""A text column keeps its dictionaries if their pages take few bytes, for their rows too: no writer gives up such ones
-midway."""
+"""A text column keeps its dictionaries if their pages take fewer bytes, also for each row: a writer that gives up a
+dictionary in the middle of a file has written a larger one."""
 _PATH, _POSITION = "file_path", "pos"
 """The columns of files with position deletes."""
 _MAGIC = b"\xd1\xd3\x39\x64"
@@ -90,8 +90,8 @@ class Reader:
         options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "pre_buffer": False}
         file = pq.ParquetFile(stream, **options)
         metadata = file.metadata
-        found = find_columns(metadata, self._schema, self._matching, source, corrected=self._corrected)
-        stored = pa.schema([field for field in found if field is not None])
+        fields = find_columns(metadata, self._schema, self._matching, source, corrected=self._corrected)
+        stored = pa.schema([field for field in fields if field is not None])
         groups = _row_groups(metadata, source)
         _check_int96(stream, metadata, groups)
         dictionaries = _with_dictionaries(stored, metadata, groups)
@@ -100,7 +100,7 @@ class Reader:
             options |= {"read_dictionary": dictionaries, "buffer_size": _BUFFER if is_large else 0}
             file = pq.ParquetFile(stream, metadata=metadata, **options)
         columns = _names_to_read(stored, file.schema_arrow)
-        live = _LiveRows(self._schema, found, source, deleted_rows(self._access, source.location, source.deletes))
+        live = _LiveRows(self._schema, fields, source, deleted_rows(self._access, source.location, source.deletes))
         first_rows = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))]).tolist()
         for group in groups:
             row = first_rows[group]
@@ -129,7 +129,7 @@ def find_columns(
     may_lack = matching.may_lack | {name for name, _, _ in source.hidden}
     # Spark may take a column of another case for one that is missing, and Iceberg one without an id for any.
     doubtful = {field.name.lower() for field in stored if not matching.by_id or _id_of(field) is None}
-    found: list[pa.Field | None] = []
+    fields: list[pa.Field | None] = []
     for field in schema:
         field_id = _id_of(field) if matching.by_id else None
         same = by_id.get(field_id) if field_id is not None else field if field.name in names else None
@@ -138,27 +138,27 @@ def find_columns(
         is_doubtful = bool(doubtful) if matching.by_id else field.name.lower() in doubtful
         if same is None and (field.name not in may_lack or is_doubtful):
             raise NotReadable(f'some files have no column "{field.name}"')
-        found.append(None if same is None else field.with_name(same.name))
-    if not any(found):
+        fields.append(None if same is None else field.with_name(same.name))
+    if not any(fields):
         raise NotReadable("some files have none of the columns")
-    check_file(metadata, pa.schema([field for field in found if field is not None]), corrected=corrected)
-    return found
+    check_file(metadata, pa.schema([field for field in fields if field is not None]), corrected=corrected)
+    return fields
 
 
 class _LiveRows:
     """The live rows of one file, in the columns of a schema."""
 
-    def __init__(self, schema: pa.Schema, found: Sequence[pa.Field | None], source: Source, deleted: Ints) -> None:
-        """found: as `find_columns` gives it; deleted: the numbers of deleted rows, ascending."""
+    def __init__(self, schema: pa.Schema, fields: Sequence[pa.Field | None], source: Source, deleted: Ints) -> None:
+        """fields: as `find_columns` gives it; deleted: the numbers of deleted rows, ascending."""
         self._schema = schema
-        self._found = found
+        self._fields = fields
         self._hidden = {name: (first, counts) for name, first, counts in source.hidden}
         self._deleted = deleted
 
     def take(self, batch: pa.RecordBatch, row: int) -> Iterator[pa.RecordBatch]:
         """Those of a batch whose first row has a number in the file."""
         columns = []
-        for field, stored in zip(self._schema, self._found, strict=True):
+        for field, stored in zip(self._schema, self._fields, strict=True):
             given = None if stored is None else as_type(_column(batch, stored.name), field.type)
             columns.append(self._complete(field, given, row, batch.num_rows))
         live = pa.RecordBatch.from_arrays(columns, self._schema.names)

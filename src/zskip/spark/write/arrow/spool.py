@@ -218,8 +218,8 @@ class Spool:
         plan = ReservoirPlan.of(1)
         quotas = np.minimum(np.ceil(plan.fraction(counts) * counts).astype(np.int64), plan.sample_size)
         chunks: Ints = np.array([_chunk_count(int(quota)) for quota in quotas], np.int64)
-        wanted = F.col("chunk") < lookup(self._frame.sparkSession, chunks, F.col("part"))
-        drawn = collect_arrow(self._frame.where("chunk IS NOT NULL").where(wanted).select("part", "chunk", "sample"))
+        is_drawn = F.col("chunk") < lookup(self._frame.sparkSession, chunks, F.col("part"))
+        drawn = collect_arrow(self._frame.where("chunk IS NOT NULL").where(is_drawn).select("part", "chunk", "sample"))
         samples: dict[int, list[pa.RecordBatch]] = {}
         for record in drawn.sort_by([("part", "ascending"), ("chunk", "ascending")]).to_batches():
             for part, content in zip(record.column("part"), record.column("sample"), strict=True):

@@ -27,9 +27,9 @@ def group_files(files: int, current_bytes: int, cores: int) -> int:
     """
     size = max(current_bytes, 1) / files
     even = files // (TASKS_A_CORE * cores)
-    wanted = min(max(even, int(_LEAST_TASK_BYTES / size), 1), max(int(_MOST_WRITTEN_BYTES / size), 1), files)
+    groups = min(max(even, int(_LEAST_TASK_BYTES / size), 1), max(int(_MOST_WRITTEN_BYTES / size), 1), files)
     most_groups = max(min(_DIVIDED_BYTES, _task_bytes(current_bytes, TASKS_A_CORE * cores)) // _BATCH_BYTES, cores)
-    return max(wanted, -(-files // most_groups))
+    return max(groups, -(-files // most_groups))
 
 
 def _task_bytes(current_bytes: int, least: int) -> int:

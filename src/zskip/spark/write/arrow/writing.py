@@ -52,7 +52,7 @@ _LEVELS = {"zstd": 3, "gzip": 6}
 """The defaults of parquet-mr."""
 _PAGE_BYTES = 1 << 20
 _PART, _PART_ROWS = 8, 1_000
-"""Each so many-th row of a page tells whether its values repeat at all, if they are enough."""
+"""Every n-th row of a page, as a sample that shows whether its values repeat."""
 _ROW_GROUP_BYTES = 128 << 20
 PENDING_BYTES = 192 << 20
 """Larger files go through an Arrow file on disk."""
@@ -232,7 +232,7 @@ def _stored_as(column: pa.Array | pa.ChunkedArray, data_type: pa.DataType) -> pa
 
 def _bloom_filters(table: pa.Table, leaves: Collection[str], options: FileOptions) -> dict[str, Any]:
     """The argument of pyarrow's writer that has columns get Bloom filters, of the size that their values need."""
-    wanted = {
+    columns = {
         leaf: {
             "ndv": max(_count_values(table.column(leaf)) if leaf in table.schema.names else table.num_rows, 1),
             "fpp": _FALSE_POSITIVES,
@@ -240,7 +240,7 @@ def _bloom_filters(table: pa.Table, leaves: Collection[str], options: FileOption
         for leaf in leaves
         if leaf in options.bloom_filters
     }
-    return {"bloom_filter_options": wanted} if wanted else {}
+    return {"bloom_filter_options": columns} if columns else {}
 
 
 def _count_values(column: pa.ChunkedArray) -> int:
