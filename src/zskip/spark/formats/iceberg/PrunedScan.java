@@ -105,9 +105,7 @@ public final class PrunedScan
     planned = null;
     try {
       keepPartners(predicates);
-    } catch (Exception e) {
-      Faults.tell("skip files by joins", e);
-    } catch (LinkageError e) {
+    } catch (Throwable e) {
       Faults.tell("skip files by joins", e);
     }
   }

@@ -64,10 +64,7 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
     try {
       PrunedScan scan = pruned(node, condition);
       return scan == null ? node : over(node, scan);
-    } catch (Exception e) {
-      Faults.tell("use the index of Iceberg's table " + node.relation().table().name(), e);
-      return node;
-    } catch (LinkageError e) {
+    } catch (Throwable e) {
       Faults.tell("use the index of Iceberg's table " + node.relation().table().name(), e);
       return node;
     }

@@ -23,8 +23,12 @@ public final class Faults {
   /** An error of the user, in whole sentences. */
   static void refuse(String text) { tell(text, "refused", text); }
 
-  /** Throws the interrupt, or the cancellation by the user, that a fault comes from, if any: the query must end. */
+  /**
+   * Throws what must end the query: an error that is not a missing or different class, and the interrupt or the
+   * cancellation by the user that a fault comes from.
+   */
   public static void passOn(Throwable fault) {
+    if (!(fault instanceof Exception) && !(fault instanceof LinkageError)) Platform.throwException(fault);
     for (Throwable one = fault; one != null; one = one.getCause()) {
       boolean isInterrupt = one instanceof InterruptedException
         || one instanceof InterruptedIOException && !(one instanceof SocketTimeoutException)

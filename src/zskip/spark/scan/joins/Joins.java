@@ -24,9 +24,7 @@ final class Joins {
     try {
       List<Map<String, Object>> described = described(index, candidates == null ? new JoinCandidates() : candidates);
       if (!described.isEmpty()) notes.put(ScanQuery.JOIN, described);
-    } catch (Exception e) {
-      Faults.tell("skip files by joins", e);
-    } catch (LinkageError e) {
+    } catch (Throwable e) {
       Faults.tell("skip files by joins", e);
     }
     return notes;

@@ -51,10 +51,7 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     if (!(node.relation() instanceof HadoopFsRelation)) return null;
     try {
       return tables.bind(node);
-    } catch (Exception e) {
-      Faults.tell("use the index of " + QueryMark.label(node), e);
-      return null;
-    } catch (LinkageError e) {
+    } catch (Throwable e) {
       Faults.tell("use the index of " + QueryMark.label(node), e);
       return null;
     }

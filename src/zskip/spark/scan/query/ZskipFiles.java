@@ -110,21 +110,15 @@ public final class ZskipFiles implements FileIndex {
     Listing listing = list(partitionFilters, dataFilters);
     try {
       return keep(listing, partitionFilters, Delta.withoutDeleted(dataFilters));
-    } catch (Exception e) {
-      return everything(listing, e);
-    } catch (LinkageError e) {
-      return everything(listing, e);
+    } catch (Throwable e) {
+      Faults.passOn(e);
+      if (notes().containsKey(ScanQuery.COUNT)) {
+        throw new IllegalStateException(
+          "zskip counted files by its index and cannot leave them out now; run the query again", e);
+      }
+      Faults.tell("choose the files of a scan", e);
+      return listing.everything();
     }
-  }
-
-  private Seq<PartitionDirectory> everything(Listing listing, Throwable fault) {
-    Faults.passOn(fault);
-    if (notes().containsKey(ScanQuery.COUNT)) {
-      throw new IllegalStateException(
-        "zskip counted files by its index and cannot leave them out now; run the query again", fault);
-    }
-    Faults.tell("choose the files of a scan", fault);
-    return listing.everything();
   }
 
   private Seq<PartitionDirectory> keep(Listing listing, Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {

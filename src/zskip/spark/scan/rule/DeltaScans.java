@@ -38,16 +38,10 @@ public final class DeltaScans extends org.apache.spark.sql.catalyst.rules.Rule {
     if (plan instanceof Subquery || tables == null) return plan;
     try {
       return Query.apply(plan, tables);
-    } catch (Exception e) {
-      return unchanged(plan, e);
-    } catch (LinkageError e) {
-      return unchanged(plan, e);
+    } catch (Throwable e) {
+      Faults.tell("read the logs of the Delta tables of a query", e);
+      return plan;
     }
-  }
-
-  private static LogicalPlan unchanged(LogicalPlan plan, Throwable fault) {
-    Faults.tell("read the logs of the Delta tables of a query", fault);
-    return plan;
   }
 
   /** Lets the optimizer of a session, and of those that share its extensions, apply the rule before Delta's. */

@@ -63,10 +63,7 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
   private LogicalPlan guarded(int number, LogicalPlan plan) {
     try {
       return step(number, plan);
-    } catch (Exception e) {
-      Faults.tell(TASKS[number], e);
-      return plan;
-    } catch (LinkageError e) {
+    } catch (Throwable e) {
       Faults.tell(TASKS[number], e);
       return plan;
     }
