@@ -21,7 +21,7 @@ import scala.Option;
 import SEQ;
 
 /** The query around a relation: its filter, the files that it leaves, and notes for the scan. */
-final class ScanQuery {
+final class ScanQuery implements Cloneable {
   /** The notes of joins and of counted files. */
   static final String JOIN = "join";
   static final String COUNT = "count";
@@ -121,7 +121,7 @@ final class ScanQuery {
 
   /** The same query with one note more; values need `equals`, since scans of unequal notes are never shared. */
   ScanQuery with(String kind, Object value) {
-    ScanQuery query = new ScanQuery(this);
+    ScanQuery query = copy();
     query.notes = new LinkedHashMap<>(notes);
     query.notes.put(kind, value);
     return query;
@@ -129,7 +129,7 @@ final class ScanQuery {
 
   /** The same query without notes. */
   ScanQuery bare() {
-    ScanQuery query = new ScanQuery(this);
+    ScanQuery query = copy();
     query.notes = NO_NOTES;
     query.unused = Collections.emptyList();
     return query;
@@ -137,7 +137,7 @@ final class ScanQuery {
 
   /** The same query with other joins. */
   ScanQuery with(JoinCandidates candidates) {
-    ScanQuery query = new ScanQuery(this);
+    ScanQuery query = copy();
     query.notes = new LinkedHashMap<>(notes);
     query.notes.remove(JOIN);
     if (!candidates.used.isEmpty()) query.notes.put(JOIN, candidates);
@@ -145,19 +145,12 @@ final class ScanQuery {
     return query;
   }
 
-  private ScanQuery(ScanQuery other) {
-    condition = other.condition;
-    ofPartitions = other.ofPartitions;
-    ofData = other.ofData;
-    whole = other.whole;
-    ticket = other.ticket;
-    bytes = other.bytes;
-    paths = other.paths;
-    text = other.text;
-    listing = other.listing;
-    kept = other.kept;
-    notes = other.notes;
-    unused = other.unused;
+  private ScanQuery copy() {
+    try {
+      return (ScanQuery) clone();
+    } catch (CloneNotSupportedException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   /** Whether Spark hands a scan the filters that are known here. */
