@@ -6,7 +6,7 @@ from zskip.errors import InputError
 from zskip.storage.base import MANY_FILES, FileInfo, FileParser, Kind, Storage, Workers, leads_out, prefetch
 from zskip.storage.failures import retry_broken
 from zskip.storage.local import LocalStorage
-from zskip.storage.object_uri import HADOOP_SCHEMES, is_same_location, parse_object_uri
+from zskip.storage.object_uri import is_same_location, normalize_location, parse_object_uri, real_location
 
 
 def check_options(options: object) -> dict[str, str]:

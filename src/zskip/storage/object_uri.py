@@ -1,15 +1,14 @@
-"""URIs of object stores: which bucket or container, and which key."""
+"""URIs of tables: which bucket or container and which key, and which of them are the same place."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from zskip.errors import InputError
 
-HADOOP_SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""Schemes that only Hadoop uses, and the common name for the same store."""
 STORE_SCHEMES = ("s3", "gs", "abfss", "az")
-_ALIASES = {**HADOOP_SCHEMES, "gcs": "gs", "abfs": "abfss", "azure": "az"}
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "azure": "az"}
 """Other names of the same schemes."""
 
 
@@ -52,10 +51,33 @@ def parse_object_uri(uri: str) -> ObjectUri | None:
     )
 
 
-def is_same_location(one: str, other: str) -> bool:
-    """Whether two roots are the same directory, under any of the scheme's names.
+def normalize_location(uri: str) -> str:
+    """A path or URI without what may differ between two texts of one place; reads nothing.
 
-    >>> is_same_location("s3a://b/t", "s3://b/t"), is_same_location("/t", "/u")
-    (True, False)
+    >>> normalize_location("s3a://b/t/"), normalize_location("file:///data/t"), normalize_location("file:/data/t")
+    ('s3://b/t', '/data/t', '/data/t')
     """
-    return one == other or ((uri := parse_object_uri(one)) is not None and uri == parse_object_uri(other))
+    if uri.startswith("file:"):
+        return "/" + uri.removeprefix("file:").strip("/")
+    scheme, separator, rest = uri.partition("://")
+    scheme = _ALIASES.get(scheme.lower(), scheme.lower())
+    return f"{scheme}://{rest.rstrip('/')}" if separator else uri.rstrip("/") or uri
+
+
+def real_location(uri: str) -> str:
+    """The same text for all names of one directory; follows the links of a disk.
+
+    >>> real_location("file:///no/t"), real_location("s3n://b/t")
+    ('/no/t', 's3://b/t')
+    """
+    location = normalize_location(uri)
+    return location if "://" in location else os.path.realpath(location)
+
+
+def is_same_location(one: str, other: str) -> bool:
+    """Whether two paths or URIs are the same directory.
+
+    >>> is_same_location("s3a://b/t", "s3://b/t"), is_same_location("/t", "file:///t"), is_same_location("/t", "/u")
+    (True, True, False)
+    """
+    return one == other or real_location(one) == real_location(other)

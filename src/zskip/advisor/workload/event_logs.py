@@ -15,6 +15,7 @@ from typing import Any
 
 from zskip.errors import PredicateError
 from zskip.predicate import Columns
+from zskip.storage import normalize_location
 from zskip.types import DataType
 
 START = "SparkListenerSQLExecutionStart"
@@ -101,13 +102,7 @@ def is_at(location: str, root: str) -> bool:
     >>> is_at("file:/data/t/day=1, file:/data/t/day=2", "/data/t"), is_at("file:/data/t2", "/data/t")
     (True, False)
     """
-    directory = _plain(root)
-    location_path = _plain(location.split(", ")[0])
-    return location_path == directory or location_path.startswith(directory + "/")
-
-
-def _plain(path: str) -> str:
-    return re.sub(r"^file:/*", "/", path).replace("s3a://", "s3://").rstrip("/")
+    return f"{normalize_location(location.split(', ')[0])}/".startswith(f"{normalize_location(root)}/")
 
 
 def to_spark_sql(text: str, columns: Columns) -> str:

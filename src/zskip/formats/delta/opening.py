@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats.schema import first_line
-from zskip.storage import HADOOP_SCHEMES, Storage, retry_broken
+from zskip.storage import Storage, normalize_location, retry_broken
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -41,18 +41,17 @@ def open_table(storage: Storage, *, skip_stats: bool = False, version: int | Non
 
 def _uri(root: str) -> str:
     """The table's root in deltalake's form; raises UnsupportedError for roots that it cannot reach."""
-    scheme, separator, rest = root.partition("://")
-    if not separator or scheme == "file":
-        path = root.removeprefix("file:")
-        path = "/" + path.lstrip("/")
-        if "%" in path:
+    location = normalize_location(root)
+    scheme, separator, rest = location.partition("://")
+    if not separator:
+        if "%" in location:
             raise UnsupportedError(f'deltalake cannot open a table below a path with "%", as "{root}" is; rename it')
-        return "file://" + quote(path)
+        return "file://" + quote(location)
     if scheme == "hdfs" and quote(rest, safe="/:") != rest:
         raise UnsupportedError(
             f'deltalake finds no table on HDFS below a path with spaces, "%" or the like, as "{root}" is; rename it'
         )
-    return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
+    return location
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json, first_line
 from zskip.records import Bools, Deletes, Partition, Reading, Snapshot
-from zskip.storage import HADOOP_SCHEMES, Storage
+from zskip.storage import Storage, normalize_location
 from zskip.storage.base import check_inside
 
 if TYPE_CHECKING:
@@ -275,12 +275,10 @@ def _check_slices(root: str, slices: Sequence[HudiFileSlice]) -> None:
 
 def _uri(root: str) -> str:
     """The table's root in the `hudi` package's form; raises UnsupportedError for roots that it cannot reach."""
-    scheme, separator, rest = root.partition("://")
-    if not separator or scheme == "file":
-        return "file://" + quote("/" + root.removeprefix("file:").lstrip("/"))
-    if scheme == "hdfs":
+    location = normalize_location(root)
+    if location.startswith("hdfs:"):
         raise UnsupportedError(f'the package hudi does not reach HDFS, where "{root}" lies; use Hudi itself')
-    return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
+    return location if "://" in location else "file://" + quote(location)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -43,7 +42,7 @@ from zskip.formats.iceberg.protocol import OldTableMetadata, OwnReaderNeeded, ch
 from zskip.formats.iceberg.values import LiveFile, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json
 from zskip.records import Bools, ColumnIds, ColumnNames, Deletes, Reading, Snapshot
-from zskip.storage import HADOOP_SCHEMES, Storage, leads_out
+from zskip.storage import Storage, is_same_location, leads_out, normalize_location
 
 _BLOOM_FILTER = "write.parquet.bloom-filter-enabled.column."
 _IGNORED = ("write.object-storage.enabled",)
@@ -237,16 +236,17 @@ class PathResolver:
 
     def __init__(self, storage: Storage, location: str) -> None:
         self._root = storage.root
-        root, other = _normalize(storage.root), _normalize(location)
+        root, other = normalize_location(storage.root), normalize_location(location)
         bases = {root}
-        is_same = os.path.realpath(root) == os.path.realpath(other) if root.startswith("/") else _path_of(root) == other
-        if is_same:
+        # A cluster's own file system records the path of a URI alone in metadata.
+        _, separator, path = root.partition("://")
+        if is_same_location(root, other) or (separator and f"/{path.partition('/')[2]}" == other):
             bases.add(other)
         self._bases = tuple(base.rstrip("/") + "/" for base in bases)
 
     def relative(self, uri: str) -> str:
         """The path of a file below the root; raises UnsupportedError for files elsewhere."""
-        normalized = _normalize(uri)
+        normalized = normalize_location(uri)
         for base in self._bases:
             if normalized.startswith(base) and not leads_out(path := normalized[len(base) :]):
                 return path
@@ -254,19 +254,6 @@ class PathResolver:
             f'the Iceberg table "{self._root}" has the file "{uri}" outside of its directory, as where it was copied '
             "or writes to another place; read it with Iceberg itself, or copy it into a new table"
         )
-
-
-def _normalize(uri: str) -> str:
-    """A path or URI in the form in which two of them are compared."""
-    if uri.startswith("file:"):
-        return "/" + uri.removeprefix("file:").lstrip("/")
-    scheme, separator, rest = uri.rstrip("/").partition("://")
-    return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}" if separator else uri.rstrip("/")
-
-
-def _path_of(uri: str) -> str:
-    """The path of a URI, as a cluster's own file system records it in metadata."""
-    return "/" + uri.partition("://")[2].partition("/")[2]
 
 
 class _Bytes(InputFile):

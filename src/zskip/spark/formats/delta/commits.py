@@ -24,11 +24,12 @@ from zskip.formats.delta.commit import MARK, OVERWRITE, NewFile
 from zskip.formats.delta.values import relative_path
 from zskip.records import Snapshot
 from zskip.spark.formats.base import EngineCommit, RoutedRows
-from zskip.spark.formats.delta.log import DELTA, LoggedFiles, clear_data_change, open_version, uri_of
+from zskip.spark.formats.delta.log import DELTA, LoggedFiles, clear_data_change, open_version
 from zskip.spark.jvm.compat import active_session, codec_name, private_session
 from zskip.spark.jvm.failures import root_cause, text_with_causes, translated
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
+from zskip.spark.jvm.statuses import qualify_root
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +78,7 @@ class DeltaEngine:
                 f'the session\'s Delta Lake, which has to commit to "{self._root}", is not supported '
                 f"({missing[0]}); load delta-spark 4.4. Nothing was written"
             )
-        path = jvm.find("org.apache.hadoop.fs.Path")(uri_of(self._root))
+        path = jvm.find("org.apache.hadoop.fs.Path")(qualify_root(self._root))
         with active_session(self._spark):
             try:
                 log = jvm.call(f"{DELTA}.DeltaLog", "forTable")(self._spark._jsparkSession, path)
@@ -171,7 +172,9 @@ class DeltaEngine:
         """Write the manifests of live files for other engines, as Delta does after its own commits."""
         jvm = Jvm.of(self._spark)
         with translated(f'write the manifests of "{self._root}"'), active_session(self._spark):
-            table = jvm.call("io.delta.tables.DeltaTable", "forPath")(self._spark._jsparkSession, uri_of(self._root))
+            table = jvm.call("io.delta.tables.DeltaTable", "forPath")(
+                self._spark._jsparkSession, qualify_root(self._root)
+            )
             table.generate("symlink_format_manifest")
 
     @property

@@ -10,6 +10,7 @@ from zskip.errors import ConflictError, UnsupportedError
 from zskip.formats.delta.values import relative_path
 from zskip.records import Snapshot
 from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.statuses import qualify_root
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,15 +29,10 @@ def is_loaded(spark: SparkSession) -> bool:
     return _EXTENSION in {name.strip() for name in extensions} and catalog == _CATALOG
 
 
-def uri_of(root: str) -> str:
-    """A table's root as Delta names it."""
-    return f"file://{root}" if root.startswith("/") else root
-
-
 def open_version(spark: SparkSession, snapshot: Snapshot) -> tuple[JavaObject, JavaObject]:
     """Delta's log of a table, and the version of a snapshot."""
     jvm = Jvm.of(spark)
-    path = jvm.find("org.apache.hadoop.fs.Path")(uri_of(snapshot.root))
+    path = jvm.find("org.apache.hadoop.fs.Path")(qualify_root(snapshot.root))
     log = jvm.call(f"{DELTA}.DeltaLog", "forTable")(spark._jsparkSession, path)
     log.update(False, jvm.none, jvm.none)
     return log, log.getSnapshotAt(snapshot.version, jvm.none, jvm.none, False)

@@ -15,13 +15,14 @@ from zskip.formats.delta.commit import parse_partition
 from zskip.formats.delta.deletes import read_descriptor
 from zskip.records import HiddenColumn, Ints, Matching, ReadableFiles, Snapshot
 from zskip.spark.formats.delta.commits import DeltaEngine
-from zskip.spark.formats.delta.log import DELTA, LoggedFiles, is_loaded, open_version, restore_rows, uri_of
+from zskip.spark.formats.delta.log import DELTA, LoggedFiles, is_loaded, open_version, restore_rows
 from zskip.spark.formats.reader import Reader
 from zskip.spark.forms import free_name
 from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.jvm.compat import active_session, frame_of_rows
 from zskip.spark.jvm.failures import translated
 from zskip.spark.jvm.gateway import Jvm
+from zskip.spark.jvm.statuses import qualify_root
 from zskip.spark.scan.relation import Pruning
 from zskip.spark.schema import add_numbers, complete, free_ordinal, names_without_default, ordinal_of
 
@@ -75,7 +76,7 @@ class DeltaReader(Reader):
         snapshot = self.snapshot
         version = self._read_uncached().format("delta").option("versionAsOf", snapshot.version)
         with translated(f'open "{snapshot.root}" with Delta Lake'):
-            return version.load(uri_of(snapshot.root))
+            return version.load(qualify_root(snapshot.root))
 
     def live_rows(self, session: SparkSession) -> DataFrame:
         """The rows of the files without deleted ones, with the columns by which Delta tracks rows, if it does."""
