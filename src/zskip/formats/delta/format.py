@@ -142,10 +142,6 @@ class DeltaFormat:
             with translating_errors(self._storage.root):
                 return table, pa.table(table.get_add_actions())
 
-    def check_partitions(self) -> None:
-        """Raise UnsupportedError for a partition column whose values engines read differently."""
-        self._check_partitions(self._open())
-
     def _check_partitions(self, table: DeltaTable) -> None:
         _, partition = _schemas(table.schema().to_json(), table.metadata().partition_columns)
         check_partition_types(self._storage.root, fields_from_json(partition))
@@ -153,10 +149,6 @@ class DeltaFormat:
     def check_replaceable(self) -> None:
         """Raise UnsupportedError if the table asks more of a rewrite than zskip keeps, or nobody here can commit."""
         self._choose_log(self._open(), REWRITE)
-
-    def unknown_feature(self) -> str | None:
-        """The feature for which only Delta Lake's own writer knows what files have to be, if any."""
-        return unknown_to_session(self._open().protocol())
 
     def tracks_rows(self) -> bool:
         """Whether rows may have ids that a rewrite has to keep."""
@@ -227,14 +219,14 @@ class DeltaFormat:
         unknown = unknown_to_session(protocol)
         if unknown is not None and mode != REWRITE:
             raise _unappendable(root, unknown)
-        if self._log is None:
-            raise refusal(root, _ACTIONS[mode], feature)
         if unknown is not None:
             raise UnsupportedError(
                 f'zskip cannot rewrite the Delta table "{root}", which uses {unknown}: zskip does not know what its '
                 "files have to be. Cluster it with Delta's own OPTIMIZE. Nothing was written"
             )
-        self._log.check(None)
+        if self._log is None:
+            raise refusal(root, _ACTIONS[mode], feature)
+        self._log.check()
         return self._log
 
     def append(

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from zskip.formats.base import BatchId
-from zskip.formats.compression import Compression
 from zskip.formats.delta.commit import NewFile
 from zskip.records import Snapshot
 
@@ -14,8 +13,8 @@ from zskip.records import Snapshot
 class SessionLog(Protocol):
     """Commits to one table by Delta Lake's own transactions."""
 
-    def check(self, compression: Compression | None) -> None:
-        """Raise UnsupportedError where this version of Delta Lake could not; compression: has no part in it."""
+    def check(self) -> None:
+        """Raise UnsupportedError where this version of Delta Lake could not."""
 
     def replace_files(self, old: Snapshot, new: Sequence[NewFile], rewrite: str, info: Mapping[str, Any]) -> int:
         """Commit files with the same rows, which are in place, for those of `old`; returns the new version.

@@ -1,4 +1,4 @@
-"""Commits to Delta tables by the session's Delta Lake, where only it keeps what a table has.
+"""Commits to Delta tables by the session's Delta Lake, where only it commits what a table has.
 
 A rewrite is one of Delta's own transactions on the version that was read, as in its OPTIMIZE, so Delta detects
 concurrent commits.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,13 +18,10 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, StorageError, UnsupportedError
 from zskip.formats.base import BatchId
-from zskip.formats.compression import Compression
 from zskip.formats.delta.commit import MARK, OVERWRITE, NewFile
-from zskip.formats.delta.values import relative_path
 from zskip.records import Snapshot
-from zskip.spark.formats.base import EngineCommit, RoutedRows
-from zskip.spark.formats.delta.log import DELTA, LoggedFiles, clear_data_change, open_version
-from zskip.spark.jvm.compat import active_session, codec_name, private_session
+from zskip.spark.formats.delta.log import DELTA, LoggedFiles, open_version
+from zskip.spark.jvm.compat import active_session, private_session
 from zskip.spark.jvm.failures import root_cause, text_with_causes, translated
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
@@ -45,17 +41,12 @@ _METHODS = {
     "DeltaLog.createDataFrame": {4},
     "DeltaLog.startTransaction": {2},
     "DeltaLog.protocolWrite": {1},
-    "OptimisticTransaction.writeFiles": {4},
     "RowTracking.preserveRowTrackingColumns": {2},
     "actions.AddFile.removeWithTimestamp": {2},
     "DeltaOperations$Optimize.copy": {5},
 }
 """The methods of Delta that commits and rewrites call, and their numbers of arguments."""
-_WRITE_SETTINGS = {
-    "spark.databricks.delta.stats.collect": "true",
-    "spark.databricks.delta.optimizeWrite.enabled": "false",
-    "spark.databricks.delta.autoCompact.enabled": "false",
-}
+_AUTO_COMPACT = "spark.databricks.delta.autoCompact.enabled"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -66,7 +57,7 @@ class DeltaEngine:
         self._spark = spark
         self._root = root
 
-    def check(self, compression: Compression | None) -> None:
+    def check(self) -> None:
         """Raise UnsupportedError where zskip does not support this version of Delta Lake, or that not the table."""
         jvm = Jvm.of(self._spark)
         try:
@@ -89,46 +80,6 @@ class DeltaEngine:
                     f"({root_cause(text_with_causes(error))}); load a version that knows what it uses, or drop the "
                     "feature. Nothing was written"
                 ) from error
-
-    def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
-        """Let Delta Lake write the rows, too, where a table has features that ask for something in its files."""
-        jvm, now_ms = Jvm.of(self._spark), int(time.time() * 1000)
-        with self._session(uuid.uuid4().hex, info) as session:
-            version, transaction = self._begin(session, base)
-            old = LoggedFiles(session, version, self._root).of(base)
-            transaction.trackFilesRead(jvm.seq_of(*old))
-            writing = rows.frame.sparkSession
-            for name, value in {
-                **_WRITE_SETTINGS,
-                **rows.compression.settings,
-                "parquet.page.row.count.limit": str(rows.page_rows),
-                "spark.sql.parquet.compression.codec": codec_name(self._spark, rows.compression.codec),
-            }.items():
-                writing.conf.set(name, value)
-            with active_session(writing):
-                files = jvm.to_list(transaction.writeFiles(rows.frame._jdf, jvm.none, True, jvm.seq_of()))
-            added = [clear_data_change(file) for file in files]
-            try:
-                written = sum(int(file.numLogicalRecords().get()) for file in added)
-                if written != rows.rows:
-                    raise ConflictError(
-                        f'"{self._root}" has {rows.rows} rows in the files to rewrite, but {written} were written; '
-                        "nothing was committed. If nobody else writes to the table, report this"
-                    )
-                removed = [file.removeWithTimestamp(now_ms, False) for file in old]
-                number = transaction.commit(jvm.seq_of(*removed, *added), _operation(jvm, info.get("by", ())))
-            except Exception as error:
-                # Another failure may have been a commit: VACUUM deletes files that no version names.
-                if isinstance(error, ConflictError) or _CONFLICT.search(text_with_causes(error)):
-                    for file in added:
-                        self._storage.delete(relative_path(str(file.path()), self._root))
-                raise
-        return EngineCommit(
-            version=int(number),
-            sizes=tuple(int(file.size()) for file in added),
-            names=tuple(relative_path(str(file.path()), self._root).rpartition("/")[2] for file in added),
-            rows=written,
-        )
 
     def replace_files(self, old: Snapshot, new: Sequence[NewFile], rewrite: str, info: Mapping[str, Any]) -> int:
         """Commit files with the same rows in place of others, in a transaction on the version of `old`."""
@@ -184,8 +135,8 @@ class DeltaEngine:
     @contextmanager
     def _session(self, rewrite: str, info: Mapping[str, Any]) -> Iterator[SparkSession]:
         """An active session whose commits tell of a rewrite; raises Delta's errors as errors of zskip."""
-        metadata = json.dumps({MARK: {"rewrite": rewrite, **info}})
-        session = private_session(self._spark, {**_WRITE_SETTINGS, _USER_METADATA: metadata})
+        user_metadata = json.dumps({MARK: {"rewrite": rewrite, **info}})
+        session = private_session(self._spark, {_AUTO_COMPACT: "false", _USER_METADATA: user_metadata})
         try:
             with active_session(session):
                 yield session

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 DELTA = "org.apache.spark.sql.delta"
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-_DATA_CHANGE, _DELETION_VECTOR = 5, 8
-"""Positions of `dataChange` and `deletionVector` among the arguments of `AddFile.copy`, counted from 1."""
+_DELETION_VECTOR = 8
+"""Position of `deletionVector` among the arguments of `AddFile.copy`, counted from 1."""
 
 
 def is_loaded(spark: SparkSession) -> bool:
@@ -73,26 +73,14 @@ class LoggedFiles:
         return list(self._jvm.read(self._jvm.map(self._listed, get)))
 
 
-def clear_data_change(file: JavaObject) -> JavaObject:
-    """The same file, marked as one without new rows."""
-    return _copy(file, _DATA_CHANGE, False)
-
-
 def restore_rows(file: JavaObject) -> JavaObject:
     """The same file without a deletion vector."""
-    restored = file if file.deletionVector() is None else _copy(file, _DELETION_VECTOR, None)
+    if file.deletionVector() is None:
+        return file
+    count = sum(str(method.getName()).startswith("copy$default$") for method in file.getClass().getMethods())
+    arguments = [getattr(file, f"copy$default${i}")() for i in range(1, count + 1)]
+    arguments[_DELETION_VECTOR - 1] = None
+    restored = file.copy(*arguments)
     if restored.deletionVector() is not None:
         raise UnsupportedError("this version of Delta Lake is not supported, load delta-spark 4.4")
     return restored
-
-
-def _copy(file: JavaObject, position: int, value: Any) -> JavaObject:
-    """The same file with another value at a position of `AddFile.copy`."""
-    arguments = [getattr(file, f"copy$default${i}")() for i in range(1, _count_copy_arguments(file.getClass()) + 1)]
-    arguments[position - 1] = value
-    return file.copy(*arguments)
-
-
-def _count_copy_arguments(owner: JavaObject) -> int:
-    """Number of arguments of a case class's `copy`."""
-    return sum(str(method.getName()).startswith("copy$default$") for method in owner.getMethods())

@@ -10,11 +10,9 @@ import numpy as np
 
 from zskip.errors import UnsupportedError
 from zskip.formats import DeltaFormat
-from zskip.formats.compression import Compression
 from zskip.formats.delta.commit import parse_partition
 from zskip.formats.delta.deletes import read_descriptor
 from zskip.records import HiddenColumn, Ints, Matching, ReadableFiles, Snapshot
-from zskip.spark.formats.delta.commits import DeltaEngine
 from zskip.spark.formats.delta.log import DELTA, LoggedFiles, is_loaded, open_version, restore_rows
 from zskip.spark.formats.reader import Reader
 from zskip.spark.forms import free_name
@@ -40,28 +38,13 @@ class DeltaReader(Reader):
     _table: DeltaFormat
 
     @cached_property
-    def engine(self) -> DeltaEngine | None:
-        """Delta Lake, for tables with features of which zskip does not know what they ask of files."""
-        if not is_loaded(self._spark) or self._table.unknown_feature() is None:
-            return None
-        return DeltaEngine(self._spark, self._storage.root)
-
-    @cached_property
     def files_hold_rows(self) -> bool:
         """Whether there are no deletion vectors, no other names in files, and no ids of rows."""
-        return super().files_hold_rows and not self._table.tracks_rows() and self.engine is None
+        return super().files_hold_rows and not self._table.tracks_rows()
 
     @property
     def _reads_stored(self) -> bool:
         return is_loaded(self._spark)
-
-    def check_rewritable(self, compression: Compression | None) -> None:
-        """Raise UnsupportedError, with the reason and the way out, where a rewrite could not be committed; only reads.
-
-        compression: as in `Reader.check_rewritable`.
-        """
-        self._table.check_partitions()
-        super().check_rewritable(compression)
 
     def frame(self, prune: Callable[[Snapshot], Pruning]) -> DataFrame:
         """The rows as users see them, of which each query reads the files that its filters leave."""
@@ -90,13 +73,11 @@ class DeltaReader(Reader):
             frame = log.createDataFrame(version, jvm.seq_of(*files), False, jvm.none)
             frame = jvm.call(f"{DELTA}.RowTracking", "preserveRowTrackingColumns")(frame, version)
             numbered = _add_partition_numbers(DataFrame(frame, session), self.snapshot)
-            # Delta Lake's own writer puts rows into their partitions by these columns.
-            names = [] if self.engine is not None else [field.name for field in self.snapshot.partition_fields]
-            return numbered.drop(*names)
+            return numbered.drop(*(field.name for field in self.snapshot.partition_fields))
 
     def readable_files(self) -> ReadableFiles | None:
         """By the vectors and the ids of rows that the log has for each file."""
-        if self.files_hold_rows or self.engine is not None or not is_loaded(self._spark):
+        if self.files_hold_rows or not is_loaded(self._spark):
             return super().readable_files()
         entries = self._logged.entries(self.snapshot)
         tracking = self._table.row_tracking_columns()
