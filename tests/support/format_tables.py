@@ -296,10 +296,6 @@ def count_commits(steps: Countdown, name: str) -> None:
         SqlCatalog._write_metadata = staticmethod(steps.counted(SqlCatalog._write_metadata))  # type: ignore[method-assign]
         ReplaceFiles._write = steps.counted(ReplaceFiles._write)  # type: ignore[method-assign]
         ReplaceFiles._commit = steps.counted(ReplaceFiles._commit)  # type: ignore[method-assign]
-    if name == "delta":
-        from deltalake import DeltaTable
-
-        DeltaTable.create_write_transaction = steps.counted(DeltaTable.create_write_transaction)  # type: ignore[method-assign]
 
 
 def die_in_rewrite(path: str, step: int, after: bool) -> None:

@@ -930,29 +930,6 @@ def test_an_append_in_the_last_moment_costs_one_more_try(flat: Path, monkeypatch
     assert rows_of(DeltaTable(str(flat)).to_pyarrow_table()) == before + rows_of(content(4, 90))
 
 
-@pytest.mark.parametrize("committed", [True, False])
-def test_a_commit_of_which_nobody_knows_whether_it_was_made(
-    flat: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
-) -> None:
-    before, commit = rows_of(DeltaTable(str(flat)).to_pyarrow_table()), DeltaTable.create_write_transaction
-
-    def broken(table: DeltaTable, *arguments: Any, **options: Any) -> None:
-        if committed or "zskip-" in table.table_uri:
-            commit(table, *arguments, **options)
-        if "zskip-" not in table.table_uri:
-            raise DeltaError("the connection is gone")
-
-    monkeypatch.setattr(DeltaTable, "create_write_transaction", broken)
-    if committed:
-        assert rewrite(opened(flat)) == 2
-    else:
-        with pytest.raises(StorageError, match="the connection is gone"):
-            rewrite(opened(flat))
-    assert rows_of(DeltaTable(str(flat)).to_pyarrow_table()) == before
-    assert len(list(flat.glob("new*"))) == committed
-    assert list((flat / "_zskip" / "staging").iterdir()) == []
-
-
 @pytest.mark.spark
 def test_a_file_that_is_gone_and_a_table_that_is(flat: Path, spark: SparkSession) -> None:
     table = zskip.table(spark, str(flat))

@@ -1,19 +1,18 @@
-"""The transaction of Delta's log for a rewrite, and the checks that deltalake leaves to its caller."""
+"""Entries of Delta's log: those of a rewrite, an append or an overwrite, and what they say of new files."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path as Directory
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
-from zskip.errors import StorageError, UnsupportedError
+from zskip.errors import StorageError
 from zskip.formats.base import BatchId, StagedFile
 from zskip.formats.commit_checks import check_required, check_rows, null_error, read_staged_footers, target_path
 from zskip.formats.delta.columns import Path
@@ -23,10 +22,10 @@ from zskip.formats.hive import DEFAULT_PARTITION, parse_directory
 from zskip.formats.staging import look_at_all
 from zskip.records import ColumnNames, Snapshot
 from zskip.storage import Storage
+from zskip.version import __version__
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from deltalake.transaction import AddAction, RemoveAction
 
 MARK = "zskip"
 """The key of zskip's entry in a commit's information."""
@@ -35,6 +34,8 @@ _SEARCHED_VERSIONS = 100
 REWRITE, APPEND, OVERWRITE = "Rewrite", "Append", "Overwrite"
 """The kinds of transactions: the same rows in other files, new rows, or new rows in place of all."""
 _OPERATION_PARAMETERS = ("curve", "build", "where")
+_UNESCAPED = "/!$&'()+,:;=@"
+"""What deltalake leaves in paths as it is, beside letters, digits and what is never escaped in a URI."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +105,45 @@ def parse_partition(directory: str) -> dict[str, str | None]:
     return {name: None if text == DEFAULT_PARTITION else text for name, text in parse_directory(directory)}
 
 
+def add_actions(storage: Storage, new: Sequence[NewFile], *, changes: bool) -> list[dict[str, Any]]:
+    """The lines of the log for new files, which are in place; changes: whether their rows are new."""
+    lines = []
+    for file, stat in zip(new, look_at_all(storage, [file.target for file in new]), strict=True):
+        if stat is None or stat.size != file.staged.size:
+            raise StorageError(f'"{storage.uri(file.target)}" is gone; nothing was committed, call again')
+        add = {
+            "path": file.target,
+            "partitionValues": file.partition,
+            "size": stat.size,
+            "modificationTime": stat.mtime_ms,
+            "dataChange": changes,
+            "stats": file.statistics,
+        }
+        lines.append({"add": add})
+    return lines
+
+
+def commit_info(
+    operation: str, parameters: Mapping[str, str], rewrite: str, info: Mapping[str, Any], **more: Any
+) -> dict[str, Any]:
+    """The line of the log that says who commits what."""
+    line = {
+        "timestamp": int(time.time() * 1000),
+        "operation": operation,
+        "operationParameters": parameters,
+        **more,
+        "engineInfo": f"zskip/{__version__}",
+        MARK: {"rewrite": rewrite, **info},
+    }
+    return {"commitInfo": line}
+
+
+def write_entry(storage: Storage, version: int, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Write a version of the log; raises FileExistsError where another writer has committed it."""
+    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+    storage.write(f"_delta_log/{version:020d}.json", text.encode())
+
+
 def commit_transaction(
     table: DeltaTable,
     storage: Storage,
@@ -115,107 +155,84 @@ def commit_transaction(
     mode: str = REWRITE,
     batch: BatchId | None = None,
 ) -> None:
-    """Commit the version that follows the one in which the table was opened, or raise deltalake's error.
+    """Commit the version that follows the one in which the table was opened.
 
-    mode: REWRITE, APPEND or OVERWRITE; batch: the number of an append's rows in the log.
+    mode: REWRITE, APPEND or OVERWRITE; batch: the number of an append's rows in the log. Raises FileExistsError, or
+    deltalake's error, where another writer has committed that version.
     """
+    changes, partition_by = mode != REWRITE, table.metadata().partition_columns
+    parameters = {"mode": OVERWRITE if mode == OVERWRITE else APPEND, "partitionBy": json.dumps(partition_by)}
+    if not changes:
+        parameters |= {"zOrderBy": json.dumps(list(info.get("by", ()))), "predicate": "[]", "auto": "false"}
+    parameters |= {name: str(info[name]) for name in _OPERATION_PARAMETERS if info.get(name) is not None}
+    about = commit_info("WRITE", parameters, rewrite, info, readVersion=old.version, isBlindAppend=mode == APPEND)
+    removes = _remove_actions(table, old, changes=changes)
+    lines = [about, *removes, *add_actions(storage, new, changes=changes)]
+    if batch is not None:
+        lines.append({"txn": {"appId": batch.application, "version": batch.version}})
+    escaped = [quote(file.path, _UNESCAPED, errors="surrogateescape") for file in old]
+    is_spelled_alike = escaped == [line["remove"]["path"] for line in removes]
+    if storage.kind == "objects" and mode != OVERWRITE and is_spelled_alike:
+        _commit_by_deltalake(table, lines)
+    else:
+        write_entry(storage, table.version() + 1, lines)
+
+
+def _remove_actions(table: DeltaTable, old: Snapshot, *, changes: bool) -> list[dict[str, Any]]:
+    """The lines of the log that remove files, each by its path as the log spells it.
+
+    Engines match removed files by the text of their paths: one that is spelled differently, such as `r=%C3%A9/` for
+    Spark's `r=é/`, would stay live, and its rows be doubled.
+    """
+    now_ms = int(time.time() * 1000)
+    texts = pa.table(table.get_add_actions())["path"].to_pylist() if len(old) else []
+    logged = {relative_path(text, old.root): text for text in texts}
+    return [
+        {
+            "remove": {
+                "path": logged[file.path],
+                "dataChange": changes,
+                "deletionTimestamp": now_ms,
+                "extendedFileMetadata": True,
+                "partitionValues": parse_partition(old.partitions[file.partition].directory),
+                "size": file.size,
+            }
+        }
+        for file in old
+    ]
+
+
+def _commit_by_deltalake(table: DeltaTable, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Let deltalake write an entry to an object store: it knows locks, and conditions that an old Hadoop lacks."""
     from deltalake import CommitProperties, PostCommitHookProperties, Transaction
     from deltalake.transaction import AddAction, RemoveAction
 
-    now, changes = int(time.time() * 1000), mode != REWRITE
-    removes = [
-        RemoveAction(f.path, changes, now, f.size, parse_partition(old.partitions[f.partition].directory)) for f in old
-    ]
-    adds = []
-    for file, stat in zip(new, look_at_all(storage, [file.target for file in new]), strict=True):
-        if stat is None or stat.size != file.staged.size:
-            raise StorageError(f'"{storage.uri(file.target)}" is gone; nothing was committed, call again')
-        adds.append(
-            AddAction(
-                path=file.target,
-                size=stat.size,
-                partition_values=file.partition,
-                modification_time=stat.mtime_ms,
-                data_change=changes,
-                stats=file.statistics,
-            )
-        )
-    parameters = {"zOrderBy": json.dumps(list(info.get("by", ()))), "predicate": "[]", "auto": "false"}
-    if changes:
-        parameters = {"mode": mode, "partitionBy": json.dumps(table.metadata().partition_columns)}
-    parameters |= {name: str(info[name]) for name in _OPERATION_PARAMETERS if info.get(name) is not None}
-    options: dict[str, Any] = {
-        "mode": "append",
-        "schema": table.schema(),
-        "partition_by": table.metadata().partition_columns,
-        "commit_properties": CommitProperties(
-            custom_metadata={
-                "operationParameters": parameters,
-                "readVersion": old.version,
-                "isBlindAppend": mode == APPEND,
-                MARK: {"rewrite": rewrite, **info},
-            },
+    actions: list[AddAction | RemoveAction] = []
+    transactions = []
+    for line in lines:
+        ((kind, a),) = line.items()
+        if kind == "remove":
+            path = unquote(a["path"], errors="surrogateescape")
+            actions.append(RemoveAction(path, a["dataChange"], a["deletionTimestamp"], a["size"], a["partitionValues"]))
+        elif kind == "add":
+            values, time_ms = a["partitionValues"], a["modificationTime"]
+            actions.append(AddAction(a["path"], a["size"], values, time_ms, a["dataChange"], a["stats"]))
+        elif kind == "txn":
+            transactions.append(Transaction(a["appId"], a["version"]))
+    about = lines[0]["commitInfo"]
+    table.create_write_transaction(
+        actions,
+        mode="append",
+        schema=table.schema(),
+        partition_by=table.metadata().partition_columns,
+        commit_properties=CommitProperties(
+            custom_metadata={n: about[n] for n in ("operationParameters", "readVersion", "isBlindAppend", MARK)},
             # With deltalake's own retries, two stale rewrites would both be committed, and rows doubled.
             max_commit_retries=0,
-            app_transactions=None if batch is None else [Transaction(batch.application, batch.version)],
+            app_transactions=transactions,
         ),
-        "post_commithook_properties": PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
-    }
-    entry = _rehearse([*removes, *adds], options)
-    spelled = _spell_as_logged(table, entry, removes, adds, old.root)
-    if mode == OVERWRITE:
-        # deltalake names the operation by its own argument, with which it would remove files itself.
-        spelled = [_name_overwrite(line) for line in spelled]
-    if spelled == entry:
-        table.create_write_transaction([*removes, *adds], **options)
-    else:
-        lines = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in spelled)
-        storage.write(f"_delta_log/{table.version() + 1:020d}.json", lines.encode())
-
-
-def _rehearse(actions: list[AddAction | RemoveAction], options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The actions that deltalake would write to the log, from a commit to an empty scratch table."""
-    from deltalake import DeltaTable
-
-    with tempfile.TemporaryDirectory(prefix="zskip-") as directory:
-        scratch = DeltaTable.create(directory, options["schema"], partition_by=options["partition_by"])
-        scratch.create_write_transaction(actions, **options)
-        lines = (Directory(directory) / "_delta_log" / f"{1:020d}.json").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
-
-
-def _spell_as_logged(
-    table: DeltaTable,
-    entry: Sequence[dict[str, Any]],
-    removes: Sequence[RemoveAction],
-    adds: Sequence[AddAction],
-    root: str,
-) -> list[dict[str, Any]]:
-    """Spell each removed file's path in a log entry as it was spelled when it was added.
-
-    deltalake escapes paths by its own rules, but engines match removed files by the text of their paths: a file that is
-    spelled differently, such as `r=%C3%A9/` for Spark's `r=é/`, would stay live, and its rows be doubled. Raises
-    UnsupportedError if a file of the rewrite would be missing from the entry.
-    """
-    logged = {relative_path(path, root): path for path in pa.table(table.get_add_actions())["path"].to_pylist()}
-    spelled = []
-    for line in entry:
-        if "remove" in line:
-            path = relative_path(line["remove"]["path"], root)
-            line = {"remove": line["remove"] | {"path": logged.get(path, path)}}
-        spelled.append(line)
-    for kind, actions in (("remove", {logged[a.path] for a in removes}), ("add", {a.path for a in adds})):
-        paths = {line[kind]["path"] for line in spelled if kind in line}
-        for path in sorted(actions ^ paths):
-            raise UnsupportedError(f'deltalake cannot write the path "{path}" into a log; "{root}" is as it was')
-    return spelled
-
-
-def _name_overwrite(line: dict[str, Any]) -> dict[str, Any]:
-    if "commitInfo" not in line:
-        return line
-    parameters = line["commitInfo"]["operationParameters"] | {"mode": OVERWRITE}
-    return {"commitInfo": line["commitInfo"] | {"operationParameters": parameters}}
+        post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
+    )
 
 
 def committed_version(table: DeltaTable, rewrite: str, since: int) -> int | None:

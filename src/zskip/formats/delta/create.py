@@ -11,8 +11,8 @@ from typing import Any
 
 from zskip.errors import ColumnError, InputError, MissingDependencyError, UnsupportedError
 from zskip.formats.base import StagedFile
-from zskip.formats.delta.commit import MARK, describe_files
-from zskip.formats.staging import end, look_at_all, move_all
+from zskip.formats.delta.commit import add_actions, commit_info, describe_files, write_entry
+from zskip.formats.staging import end, move_all
 from zskip.records import Snapshot
 from zskip.storage import Storage
 
@@ -71,41 +71,20 @@ def create_table(
     schema_json: all columns, in Spark's JSON; columns: an empty snapshot with them. Raises InputError if a table exists
     already.
     """
-    from deltalake import Schema
-    from deltalake.transaction import AddAction, create_table_with_add_actions
+    from deltalake import DeltaTable, Schema
 
     new = describe_files(storage, columns, added, {}, info.get("by", ()), required=())
     move_all(storage, [(file.staged.path, file.target) for file in new])
-    adds = []
-    for file, stat in zip(new, look_at_all(storage, [file.target for file in new]), strict=True):
-        adds.append(
-            AddAction(
-                path=file.target,
-                size=file.staged.size,
-                partition_values=file.partition,
-                modification_time=0 if stat is None else stat.mtime_ms,
-                data_change=True,
-                stats=file.statistics,
-            )
-        )
     with tempfile.TemporaryDirectory(prefix="zskip-") as directory:
-        schema = Schema.from_json(schema_json)
-        create_table_with_add_actions(directory, schema, adds, partition_by=list(partition_by))
-        lines = (Path(directory) / "_delta_log" / f"{0:020d}.json").read_text(encoding="utf-8").splitlines()
-    entry = [json.loads(line) for line in lines]
-    for line in entry:
-        if "commitInfo" in line:
-            parameters = {"isManaged": "false", "partitionBy": json.dumps(list(partition_by))}
-            staging = new[0].staged.path.split("/")[-2]
-            line["commitInfo"] |= {
-                "operation": "CREATE TABLE AS SELECT",
-                "operationParameters": parameters,
-                "isBlindAppend": True,
-                MARK: {"rewrite": staging, **info},
-            }
-    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in entry)
+        # deltalake knows which protocol a schema needs.
+        DeltaTable.create(directory, Schema.from_json(schema_json), partition_by=list(partition_by))
+        texts = (Path(directory) / "_delta_log" / f"{0:020d}.json").read_text(encoding="utf-8").splitlines()
+    parameters = {"isManaged": "false", "partitionBy": json.dumps(list(partition_by))}
+    staging = new[0].staged.path.split("/")[-2]
+    about = commit_info("CREATE TABLE AS SELECT", parameters, staging, info, isBlindAppend=True)
+    lines = [about, *(line for line in map(json.loads, texts) if "commitInfo" not in line)]
     try:
-        storage.write(f"_delta_log/{0:020d}.json", text.encode())
+        write_entry(storage, 0, [*lines, *add_actions(storage, new, changes=True)])
     except FileExistsError as error:
         raise InputError(f'"{storage.root}" was made a Delta table meanwhile; nothing was committed') from error
     for directory_ in {file.staged.path.rpartition("/")[0] for file in new}:

@@ -18,7 +18,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, StorageError, UnsupportedError
 from zskip.formats.base import BatchId
-from zskip.formats.delta.commit import MARK, OVERWRITE, NewFile
+from zskip.formats.delta.commit import MARK, OVERWRITE, NewFile, add_actions
 from zskip.records import Snapshot
 from zskip.spark.formats.delta.log import DELTA, LoggedFiles, open_version
 from zskip.spark.jvm.compat import active_session, private_session
@@ -89,7 +89,7 @@ class DeltaEngine:
             files = LoggedFiles(session, version, self._root).of(old)
             transaction.trackFilesRead(jvm.seq_of(*files))
             removed = [file.removeWithTimestamp(now_ms, False) for file in files]
-            added = self._parse(_add_action(file, self._storage, changes=False) for file in new)
+            added = self._parse(add_actions(self._storage, new, changes=False))
             return int(transaction.commit(jvm.seq_of(*removed, *added), _operation(jvm, info.get("by", ()))))
 
     def add_rows(
@@ -104,7 +104,7 @@ class DeltaEngine:
     ) -> int | None:
         """Commit files of new rows in a transaction on the version `current`; see `SessionLog`."""
         jvm, now_ms = Jvm.of(self._spark), int(time.time() * 1000)
-        actions = [_add_action(file, self._storage, changes=True) for file in new]
+        actions = add_actions(self._storage, new, changes=True)
         with self._session(rewrite, info) as session:
             _, transaction = self._begin(session, current)
             if batch is not None:
@@ -168,23 +168,6 @@ def _argument_counts(jvm: Jvm, name: str) -> set[int]:
     signatures = jvm.once(f"methods of {owner}", lambda: [str(item.toString()) for item in owner_class.getMethods()])
     matches = [re.search(rf"[.]{re.escape(method)}\((.*?)\)", signature) for signature in signatures]
     return {len(match[1].split(",")) for match in matches if match is not None}
-
-
-def _add_action(file: NewFile, storage: Storage, *, changes: bool) -> dict[str, Any]:
-    """The line of Delta's log for a new file; changes: whether its rows are new."""
-    stat = storage.stat(file.target)
-    if stat is None or stat.size != file.staged.size:
-        raise StorageError(f'"{storage.uri(file.target)}" is gone; nothing was committed, call again')
-    return {
-        "add": {
-            "path": file.target,
-            "partitionValues": file.partition,
-            "size": stat.size,
-            "modificationTime": stat.mtime_ms,
-            "dataChange": changes,
-            "stats": file.statistics,
-        }
-    }
 
 
 def _write_operation(jvm: Jvm, mode: str, partition_by: Sequence[str]) -> JavaObject:
