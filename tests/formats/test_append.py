@@ -197,7 +197,7 @@ def test_delta_partitions_and_rules(tmp_path: Path) -> None:
     ]
     late = staged([1], "region=eu")
     DeltaTable(str(tmp_path)).alter.add_constraint({"few": "id < 9"})
-    rules = form.row_rules()
+    rules = open_format(LocalStorage(str(tmp_path))).row_rules()
     assert (rules.required, rules.checks) == (["id", "region"], {'CHECK constraint "few" (id < 9)': "id < 9"})
     with pytest.raises(ConflictError, match=r"rules for rows.*changed meanwhile"):
         form.append(base, late, INFO)

@@ -64,7 +64,8 @@ class TableFormat(Protocol):
 
     An append works as a rewrite does, with `check_appendable`, `row_rules` and `append`. So does the replacement of
     all rows by others, with `check_appendable`, `row_rules` and `overwrite`. Who commits is the format's choice:
-    zskip, the format's Python package, or the format's own code in the session.
+    zskip, the format's Python package, or the format's own code in the session. Questions before work, such as
+    `check_replaceable` and `row_rules`, may be answered for the version that `snapshot` gave last; commits look again.
 
     A rewrite calls `check_replaceable` and `stage`, writes files into the staging directory (`list_data_files` lists
     them), and calls `replace`, or `abort` on failure. No reader sees any of it until `replace` has committed. A process

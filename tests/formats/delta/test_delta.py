@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -32,7 +33,7 @@ import tables
 import tiers
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
-from format_tables import content, opened, rewrite, rows_of
+from format_tables import content, opened, rewrite, rows_of, stage_all
 from plan_rows import ENGINES, rows
 from pyspark.sql import SparkSession
 
@@ -49,6 +50,7 @@ from zskip.formats.base import BatchId, StagedFile
 from zskip.formats.commit_checks import check_live
 from zskip.formats.delta.checkpoints import is_due
 from zskip.formats.delta.format import DeltaFormat
+from zskip.formats.delta.opening import open_table
 from zskip.formats.delta.protocol import check_in_log
 from zskip.formats.delta.stats import columns_with_statistics, cut_lower, cut_upper
 from zskip.formats.hive import directory_of
@@ -921,6 +923,26 @@ def test_of_two_that_found_all_live_one_commits(flat: Path, monkeypatch: pytest.
         rewrite(opened(flat), "late")
     assert rows_of(DeltaTable(str(flat)).to_pyarrow_table()) == before
     assert not list(flat.glob("late*"))
+
+
+@pytest.mark.parametrize("appends", [True, False])
+def test_the_log_is_read_once_for_a_plan_and_once_for_a_commit(
+    flat: Path, monkeypatch: pytest.MonkeyPatch, appends: bool
+) -> None:
+    reads: list[DeltaTable] = []
+
+    def read(*arguments: Any, **options: Any) -> DeltaTable:
+        reads.append(open_table(*arguments, **options))
+        return reads[-1]
+
+    monkeypatch.setattr("zskip.formats.delta.format.open_table", read)
+    form = opened(flat)
+    base = form.snapshot()
+    form.check_appendable() if appends else form.check_replaceable()
+    rules, added = form.row_rules(), stage_all(form, base, "new", [0])
+    assert not rules.required
+    form.append(base, added) if appends else form.replace(base, np.ones(len(base), np.bool_), added)
+    assert len(reads) == 2
 
 
 def test_an_append_in_the_last_moment_costs_one_more_try(flat: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from zskip.formats import staging
 from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
 from zskip.formats.commit_checks import check_live
 from zskip.formats.delta.checkpoints import is_due, write_checkpoint
-from zskip.formats.delta.columns import Path, paths_in_new_files, sound_fields, stored_paths
+from zskip.formats.delta.columns import sound_fields, stored_paths
 from zskip.formats.delta.commit import (
     APPEND,
     OVERWRITE,
@@ -38,14 +38,13 @@ from zskip.formats.delta.log import SessionLog
 from zskip.formats.delta.opening import open_table, translating_errors
 from zskip.formats.delta.protocol import (
     check_in_log,
-    mapping_mode,
     read_by_delta,
     refusal,
     unknown_to_session,
     unreadable,
     unwritable,
 )
-from zskip.formats.delta.rules import read_row_rules, unappendable
+from zskip.formats.delta.rules import unappendable
 from zskip.formats.delta.values import (
     check_partition_types,
     hide_unsure_types,
@@ -54,6 +53,7 @@ from zskip.formats.delta.values import (
     relative_path,
     unsure_partitions,
 )
+from zskip.formats.delta.version import LogVersion
 from zskip.formats.schema import fields_from_json, first_line
 from zskip.records import Bools, ColumnNames, Reading, Snapshot
 from zskip.storage import Storage
@@ -67,7 +67,6 @@ _MANIFESTS = "_symlink_format_manifest"
 """The directory of manifests that list live files, for engines that do not read Delta's log, such as Athena."""
 _TRIES = 50
 _ACTIONS = {REWRITE: "rewrite", APPEND: "append to", OVERWRITE: "overwrite"}
-_TRACKED = ("RowId", "RowCommitVersion")
 
 
 class DeltaFormat:
@@ -82,6 +81,7 @@ class DeltaFormat:
         """log: of a session with Delta Lake, for tables that zskip would read or change wrongly itself."""
         self._storage = storage
         self._log = log
+        self._last: LogVersion | None = None
 
     def snapshot(self) -> Snapshot:
         """The live files of the newest version, with the log's statistics.
@@ -89,30 +89,42 @@ class DeltaFormat:
         Raises TableNotFoundError if there is no log, and UnsupportedError for protocol features that zskip would read
         wrongly.
         """
-        return self._read(self._open())
+        snapshot, self._last = self._read(self._open())
+        return snapshot
+
+    def log_version(self, number: int | None = None) -> LogVersion:
+        """What a version says beside its files; by default that of the last snapshot, if there was one."""
+        last = self._last
+        if last is None and number is None:
+            _, last = self._read(self._open())
+        if last is None or number not in (None, last.number):
+            last = LogVersion.of(self._open(version=number))
+        return last
 
     def _open(self, *, skip_stats: bool = False, version: int | None = None) -> DeltaTable:
         table = open_table(self._storage, skip_stats=skip_stats, version=version)
         check_in_log(self._storage.root, table.protocol(), table.metadata().configuration)
         return table
 
-    def _read(self, table: DeltaTable) -> Snapshot:
-        root, metadata, unknown = self._storage.root, table.metadata(), unreadable(table.protocol())
+    def _read(self, table: DeltaTable) -> tuple[Snapshot, LogVersion]:
+        root, unknown = self._storage.root, unreadable(table.protocol())
         if unknown is not None and self._log is None:
             raise refusal(root, "read", unknown)
-        data, partition = _schemas(table.schema().to_json(), metadata.partition_columns)
-        fields, partition_fields = fields_from_json(data), hide_unsure_types(fields_from_json(partition))
         table, actions = self._actions(table)
         paths = [relative_path(path, root) for path in actions["path"].to_pylist()]
         order = sorted(range(len(paths)), key=paths.__getitem__)
         actions = actions.take(pa.array(order, pa.int64()))
         deleted = deleted_files(table, root, [paths[i] for i in order])
+        version = LogVersion.of(table, deleted)
+        data, partition = _schemas(version)
+        fields, partition_fields = fields_from_json(data), hide_unsure_types(fields_from_json(partition))
         partitions, partition_of = read_partitions(root, actions, partition_fields)
-        schema_json = table.schema().to_json()
-        stored = stored_paths(schema_json, mapping_mode(metadata.configuration))
-        return Snapshot(
+        stored, known = stored_paths(version.schema_json, version.mapping_mode), None
+        if unknown is None:
+            known = read_statistics(actions, sound_fields(fields, version.schema_json), stored)
+        snapshot = Snapshot(
             root=root,
-            version=table.version(),
+            version=version.number,
             fields=fields,
             partition_fields=partition_fields,
             partitions=partitions,
@@ -120,9 +132,9 @@ class DeltaFormat:
             sizes=actions["size_bytes"].to_numpy().astype(np.int64),
             mtimes_ms=actions["modification_time"].to_numpy().astype(np.int64),
             partition_of=partition_of,
-            known=None if unknown is not None else read_statistics(actions, sound_fields(fields, schema_json), stored),
+            known=known,
             reading=Reading(
-                feature=unknown or _read_by_delta(table, deleted) or unsure_partitions(partition_fields),
+                feature=unknown or version.read_by_delta or unsure_partitions(partition_fields),
                 opaque=unknown is not None,
                 deleted=deleted,
                 read_deletes=None if deleted is None else lambda: read_deletes(table, root),
@@ -130,6 +142,7 @@ class DeltaFormat:
                 names=ColumnNames(paths=stored),
             ),
         )
+        return snapshot, version
 
     def _actions(self, table: DeltaTable) -> tuple[DeltaTable, pa.Table]:
         """The log's live files; read without statistics if those are malformed."""
@@ -142,30 +155,9 @@ class DeltaFormat:
             with translating_errors(self._storage.root):
                 return table, pa.table(table.get_add_actions())
 
-    def _check_partitions(self, table: DeltaTable) -> None:
-        _, partition = _schemas(table.schema().to_json(), table.metadata().partition_columns)
-        check_partition_types(self._storage.root, fields_from_json(partition))
-
     def check_replaceable(self) -> None:
         """Raise UnsupportedError if the table asks more of a rewrite than zskip keeps, or nobody here can commit."""
-        self._choose_log(self._open(), REWRITE)
-
-    def tracks_rows(self) -> bool:
-        """Whether rows may have ids that a rewrite has to keep."""
-        return "rowTracking" in (self._open().protocol().writer_features or ())
-
-    def row_tracking_columns(self) -> list[str | None]:
-        """The columns of files with the ids of rows and the versions that changed them; empty where they have none.
-
-        None for one that the table does not name.
-        """
-        configuration = self._open().metadata().configuration
-        is_on = str(configuration.get("delta.enableRowTracking", "false")).lower() == "true"
-        return [configuration.get(f"delta.rowTracking.materialized{name}ColumnName") for name in _TRACKED if is_on]
-
-    def finds_columns_by_id(self) -> bool:
-        """Whether columns are found in files by their ids."""
-        return mapping_mode(self._open().metadata().configuration) == "id"
+        self._choose_log(self.log_version(), REWRITE)
 
     def stage(self) -> str:
         """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
@@ -180,40 +172,32 @@ class DeltaFormat:
         change then adds them and removes the others. Raises ConflictError if one of the removed files is no longer
         live.
         """
-        operation, old = dict(info or {}), base.select(removed)
-        table = self._open()
-        new = describe_files(
-            self._storage,
-            old,
-            added,
-            table.metadata().configuration,
-            operation.get("by", ()),
-            stored=_paths_in_new_files(table),
-        )
-        version = self._move_and_commit(old, new, added, operation)
-        assert version is not None, "only batches are left out"
-        return version
+        operation, old, version = dict(info or {}), base.select(removed), self.log_version(base.version)
+        by, stored = operation.get("by", ()), version.paths_in_new_files
+        new = describe_files(self._storage, old, added, version.configuration, by, stored=stored)
+        number = self._move_and_commit(old, new, added, operation)
+        assert number is not None, "only batches are left out"
+        return number
 
     def check_appendable(self, *, overwrites: bool = False) -> None:
         """Raise UnsupportedError if the table asks more of new rows than zskip checks, or nobody here can commit."""
-        table = self._open()
-        if overwrites and str(table.metadata().configuration.get("delta.appendOnly")).lower() == "true":
+        self._choose_log(self.log_version(), OVERWRITE if overwrites else APPEND)
+
+    def _choose_log(self, version: LogVersion, mode: str) -> SessionLog | None:
+        """Choose who commits: the session's Delta Lake, or zskip itself for None; raises UnsupportedError."""
+        root, protocol, configuration = self._storage.root, version.protocol, version.configuration
+        if mode == OVERWRITE and str(configuration.get("delta.appendOnly")).lower() == "true":
             raise UnsupportedError(
-                f'rows may only be appended to the Delta table "{self._storage.root}" (delta.appendOnly); append, or '
+                f'rows may only be appended to the Delta table "{root}" (delta.appendOnly); append, or '
                 "unset that property. Nothing was written"
             )
-        self._choose_log(table, OVERWRITE if overwrites else APPEND)
-
-    def _choose_log(self, table: DeltaTable, mode: str) -> SessionLog | None:
-        """Choose who commits: the session's Delta Lake, or `deltalake` for None; raises UnsupportedError."""
-        root, protocol, configuration = self._storage.root, table.protocol(), table.metadata().configuration
-        self._check_partitions(table)
-        rule = None if mode == REWRITE else unappendable(table.schema().to_json())
+        check_partition_types(root, fields_from_json(_schemas(version)[1]))
+        rule = None if mode == REWRITE else unappendable(version.schema_json)
         if rule is not None:
             raise _unappendable(root, rule)
         feature = unwritable(protocol) or unreadable(protocol) or read_by_delta(protocol, configuration)
         if feature is None and mode != APPEND:
-            feature = _unwritable(root, table)
+            feature = version.read_by_delta
         if feature is None:
             return None
         unknown = unknown_to_session(protocol)
@@ -240,40 +224,38 @@ class DeltaFormat:
 
         Raises InputError for a null in a column that is declared NOT NULL.
         """
-        return self._commit_new_rows(base.select(np.zeros(len(base), np.bool_)), added, dict(info or {}), APPEND, batch)
+        return self._commit_new_rows(base, added, dict(info or {}), APPEND, batch)
 
     def row_rules(self) -> RowRules:
         """NOT NULL, constraints, computed columns, and the names of mapped columns in files."""
-        return _row_rules(self._open())
+        return self.log_version().rules
 
     def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
         """Commit the staged files in place of all live ones, in one transaction with a data change.
 
         Raises UnsupportedError for a table that rows may only be appended to.
         """
-        self.check_appendable(overwrites=True)
         version = self._commit_new_rows(base, added, dict(info or {}), OVERWRITE)
         assert version is not None, "only batches are left out"
         return version
 
     def _commit_new_rows(
         self,
-        old: Snapshot,
+        base: Snapshot,
         added: Sequence[StagedFile],
         info: Mapping[str, Any],
         mode: str,
         batch: BatchId | None = None,
     ) -> int | None:
-        table = self._open()
-        self._choose_log(table, mode)
-        configuration, required, by = table.metadata().configuration, _row_rules(table).required, info.get("by", ())
-        stored = _paths_in_new_files(table)
-        new = describe_files(self._storage, old, added, configuration, by, required, stored)
+        version = self.log_version(base.version)
+        by, required, stored = info.get("by", ()), version.rules.required, version.paths_in_new_files
+        old = base.select(np.zeros(len(base), np.bool_)) if mode == APPEND else base
+        new = describe_files(self._storage, old, added, version.configuration, by, required, stored)
         return self._move_and_commit(old, new, added, info, mode=mode, batch=batch)
 
     def last_batch(self, application: str) -> int | None:
         """The version of the latest transaction of an application in the log."""
-        return _last_batch(self._open(), application)
+        return self._open().transaction_version(application)
 
     def _move_and_commit(
         self,
@@ -328,10 +310,11 @@ class DeltaFormat:
         from deltalake.exceptions import DeltaError
 
         root = self._storage.root
+        newest = self._open()
         for _ in range(_TRIES):
-            table = self._open()
-            current = self._read(table)
-            log = self._choose_log(table, mode)
+            table = newest
+            current, version = self._read(table)
+            log = self._choose_log(version, mode)
             if mode == OVERWRITE:
                 old = dataclasses.replace(current, version=old.version, reading=old.reading)
             check_live(current, old)
@@ -340,9 +323,9 @@ class DeltaFormat:
                     f'the columns of "{root}" were changed meanwhile; nothing was committed, call again'
                 )
             if mode != REWRITE:
-                self._check_rules(table, old.version)
+                self._check_rules(version, old.version)
             if batch is not None:
-                last = _last_batch(table, batch.application)
+                last = table.transaction_version(batch.application)
                 if last is not None and last >= batch.version:
                     return None
             try:
@@ -355,9 +338,9 @@ class DeltaFormat:
                 # A failed call may have committed all the same: only the log knows.
                 newest = self._open()
                 with translating_errors(root):
-                    version = committed_version(newest, rewrite, old.version)
-                if version is not None:
-                    return version
+                    number = committed_version(newest, rewrite, old.version)
+                if number is not None:
+                    return number
                 # Delta Lake itself tries again after a commit of another writer that changes nothing here.
                 if mode == REWRITE if log is not None else isinstance(error, ZskipError):
                     raise
@@ -369,9 +352,9 @@ class DeltaFormat:
             return current.version + 1
         raise ConflictError(f'"{root}" is being written to constantly; nothing was committed, try again')
 
-    def _check_rules(self, table: DeltaTable, since: int) -> None:
+    def _check_rules(self, version: LogVersion, since: int) -> None:
         """Raise ConflictError if a version asks other things of new rows than the one that they were checked for."""
-        if table.version() != since and _row_rules(table) != _row_rules(self._open(version=since)):
+        if version.number != since and version.rules != self.log_version(since).rules:
             raise ConflictError(
                 f'the rules for rows of "{self._storage.root}" were changed meanwhile; nothing was committed, '
                 "call again"
@@ -398,24 +381,6 @@ class DeltaFormat:
             return read_last_rewrite(table)
 
 
-def _read_by_delta(table: DeltaTable, deleted: Bools | None) -> str | None:
-    """The feature for which only Delta reads the rows of the table, if any.
-
-    deleted: (files,) of which rows are deleted.
-    """
-    feature = read_by_delta(table.protocol(), table.metadata().configuration)
-    if feature is not None or deleted is None:
-        return feature
-    return f"deletionVectors ({int(deleted.sum()):,} live files have rows that are deleted)"
-
-
-def _unwritable(root: str, table: DeltaTable) -> str | None:
-    """The feature for which zskip cannot rewrite the table, if any."""
-    feature = unwritable(table.protocol()) or unreadable(table.protocol())
-    paths = [relative_path(path, root) for path in pa.table(table.get_add_actions())["path"].to_pylist()]
-    return feature or _read_by_delta(table, deleted_files(table, root, paths))
-
-
 def _unappendable(root: str, reason: str) -> UnsupportedError:
     return UnsupportedError(
         f'zskip cannot append to the Delta table "{root}", which has {reason}: only Delta Lake keeps that for new '
@@ -424,29 +389,14 @@ def _unappendable(root: str, reason: str) -> UnsupportedError:
     )
 
 
-def _row_rules(table: DeltaTable) -> RowRules:
-    metadata = table.metadata()
-    return read_row_rules(table.schema().to_json(), metadata.partition_columns, metadata.configuration)
-
-
-def _paths_in_new_files(table: DeltaTable) -> Mapping[Path, Path] | None:
-    """The paths of columns in new files, by those in the table; None where they are the same."""
-    is_mapped = mapping_mode(table.metadata().configuration) != "none"
-    return paths_in_new_files(table.schema().to_json()) if is_mapped else None
-
-
-def _last_batch(table: DeltaTable, application: str) -> int | None:
-    return table.transaction_version(application)
-
-
-def _schemas(schema_json: str, partition_columns: Sequence[str]) -> tuple[str, str]:
+def _schemas(version: LogVersion) -> tuple[str, str]:
     """Spark's JSON of the columns in the files, and of the partition columns in their order."""
-    columns = {field["name"]: field for field in json.loads(schema_json)["fields"]}
+    columns = {field["name"]: field for field in json.loads(version.schema_json)["fields"]}
     for field in columns.values():
         field["nullable"] = True
         field["metadata"] = {k: v for k, v in field.get("metadata", {}).items() if k in _KEPT_METADATA}
-    data = [field for name, field in columns.items() if name not in partition_columns]
-    partition = [columns[name] for name in partition_columns]
+    data = [field for name, field in columns.items() if name not in version.partition_columns]
+    partition = [columns[name] for name in version.partition_columns]
     # deltalake gives the metadata of fields in another order each time.
     texts = [json.dumps({"type": "struct", "fields": fields}, sort_keys=True) for fields in (data, partition)]
     return texts[0], texts[1]

@@ -10,8 +10,10 @@ import numpy as np
 
 from zskip.errors import UnsupportedError
 from zskip.formats import DeltaFormat
+from zskip.formats.compression import Compression
 from zskip.formats.delta.commit import parse_partition
 from zskip.formats.delta.deletes import read_descriptor
+from zskip.formats.delta.version import LogVersion
 from zskip.records import HiddenColumn, Ints, Matching, ReadableFiles, Snapshot
 from zskip.spark.formats.delta.log import DELTA, LoggedFiles, is_loaded, open_version, restore_rows
 from zskip.spark.formats.reader import Reader
@@ -40,7 +42,16 @@ class DeltaReader(Reader):
     @cached_property
     def files_hold_rows(self) -> bool:
         """Whether there are no deletion vectors, no other names in files, and no ids of rows."""
-        return super().files_hold_rows and not self._table.tracks_rows()
+        return super().files_hold_rows and not self._version.tracks_rows
+
+    @property
+    def _version(self) -> LogVersion:
+        return self._table.log_version(self.snapshot.version)
+
+    def check_rewritable(self, compression: Compression | None) -> None:
+        """Raise UnsupportedError where a rewrite of the version could not be committed; see `Reader`."""
+        _ = self.snapshot  # The table answers for the version that was read last.
+        super().check_rewritable(compression)
 
     @property
     def _reads_stored(self) -> bool:
@@ -80,7 +91,7 @@ class DeltaReader(Reader):
         if self.files_hold_rows or not is_loaded(self._spark):
             return super().readable_files()
         entries = self._logged.entries(self.snapshot)
-        tracking = self._table.row_tracking_columns()
+        tracking = self._version.tracking_columns
         names = [name for name in tracking if name is not None]
         if len(names) < len(tracking) or any(
             entry.get(key) is None for entry in entries.values() for key in _TRACKED if names
@@ -91,10 +102,10 @@ class DeltaReader(Reader):
             deletes = {path: (read_descriptor(vector, self._storage.root),) for path, vector in vectors.items()}
         except UnsupportedError:
             return None
-        columns = self._table.row_rules().stored or self.schema.data_json
+        columns = self._version.rules.stored or self.schema.data_json
         return ReadableFiles(
             columns=add_numbers(columns, dict.fromkeys(names)),
-            matching=Matching(self._table.finds_columns_by_id(), names_without_default(columns)),
+            matching=Matching(self._version.mapping_mode == "id", names_without_default(columns)),
             deletes=deletes,
             hidden={path: _hidden_columns(names, entry) for path, entry in entries.items()},
         )
@@ -109,7 +120,7 @@ class DeltaReader(Reader):
 
     def stored_columns(self, live: DataFrame) -> str | None:
         """The columns of files, with their names and ids there, where columns are mapped."""
-        stored = self._table.row_rules().stored
+        stored = self._version.rules.stored
         return None if stored is None else complete(stored, live.drop(ordinal_of(live)))
 
     def count_live_rows(self, stored: Ints) -> Ints:
