@@ -7,9 +7,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,14 +30,13 @@ _SPARK_KEY = SPARK_SCHEMA.encode()
 _LIST = re.compile(r"list<\w+: ")
 _THREADS = 8
 _BATCH = 512
-_Parsed = tuple[int, tuple[tuple[str, str], ...], str, str, tuple[str, ...], tuple[Path, ...], tuple[Any, ...]]
-"""What `Footer` has, as workers return it."""
+_Parsed = tuple[Any, ...]
+"""A `Footer` as workers return it, in plain values: they may not have zskip."""
 _OfSchema = tuple[tuple[tuple[str, str], ...], tuple[Path, ...], FileTraits]
 """The columns, fields of structs and traits of one schema."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Footer:
+class Footer(NamedTuple):
     """The facts from a file's footer that a rewrite needs before it reads the file."""
 
     rows: int
@@ -92,16 +90,7 @@ def read_footers(
 
 
 def _footer(parsed: _Parsed) -> Footer:
-    rows, columns, codec, sketches, encrypted, inside, traits = parsed
-    return Footer(
-        rows=rows,
-        columns=columns,
-        codec=codec,
-        sketches=sketches,
-        encrypted=encrypted,
-        struct_fields=inside,
-        traits=FileTraits(*traits),
-    )
+    return Footer._make((*parsed[:-1], FileTraits(*parsed[-1])))
 
 
 def _make_parser() -> FileParser:
@@ -145,7 +134,6 @@ class _FooterParser:
         sketches = texts.get(FOOTER_SKETCHES, b"") if is_of_zskip(metadata.created_by) else b""
         encrypted = _names_of(metadata.schema, footer.encrypted) if footer.encrypted else ()
         text = sketches.decode(errors="replace")
-        # Plain values: workers may not have zskip.
         return metadata.num_rows, columns, codec_of(footer), text, encrypted, inside, tuple(read_traits(footer, traits))
 
 

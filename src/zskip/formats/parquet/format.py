@@ -352,22 +352,20 @@ class ParquetFormat:
         )
 
     def _check_free(self, files: Sequence[log.Added]) -> None:
-        found = staging.look_at_all(self._storage, [file.target for file in files])
-        for file, info in zip(files, found, strict=True):
+        targets = [file.target for file in files]
+        for target, info in zip(targets, staging.look_at_all(self._storage, targets), strict=True):
             if info is not None:
-                raise ConflictError(
-                    f'"{self._storage.uri(file.target)}" already exists; nothing was committed, call again'
-                )
+                raise self._conflict(target, "already exists")
 
     def _check_unchanged(self, files: Sequence[log.Removed]) -> None:
-        found = staging.look_at_all(self._storage, [file.path for file in files])
-        for file, info in zip(files, found, strict=True):
+        infos = staging.look_at_all(self._storage, [file.path for file in files])
+        for file, info in zip(files, infos, strict=True):
             if info is None or not info.is_unchanged(file.size, file.mtime_ms, file.identity):
                 change = "is gone" if info is None else "was changed"
-                raise ConflictError(
-                    f'"{self._storage.uri(file.path)}" {change} since the rewrite read it; '
-                    "nothing was committed, call again"
-                )
+                raise self._conflict(file.path, f"{change} since the rewrite read it")
+
+    def _conflict(self, path: str, reason: str) -> ConflictError:
+        return ConflictError(f'"{self._storage.uri(path)}" {reason}; nothing was committed, call again')
 
 
 def _as_spark_reads(files: list[FileInfo]) -> list[FileInfo]:

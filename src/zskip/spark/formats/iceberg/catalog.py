@@ -320,7 +320,7 @@ class SessionCatalog:
         dangling = self._read_delete_files(table, snapshot)
         has_deletes = not dangling.isEmpty()
         tasks = read_all(self._jvm, table.newScan().useSnapshot(snapshot.snapshotId()).planFiles())
-        for i, location in enumerate(told_of_files(self._jvm, tasks, [LOCATION])[0]):
+        for i, location in enumerate(read_file_facts(self._jvm, tasks, [LOCATION])[0]):
             path = paths.get(location)
             if path in old_paths:
                 data_files[path] = tasks.get(i).file().copy()
@@ -403,18 +403,18 @@ def read_all(jvm: Jvm, items: JavaObject) -> JavaObject:
         items.close()
 
 
-def told_of_files(jvm: Jvm, tasks: JavaObject, getters: Sequence[tuple[str, str]]) -> list[list[Any]]:
+def read_file_facts(jvm: Jvm, tasks: JavaObject, getters: Sequence[tuple[str, str]]) -> list[list[Any]]:
     """What getters tell of the files of `FileScanTask`s, in one message.
 
     getters: names of methods of `ContentFile`, each with the class of its result.
     """
     handles = jvm.handles
     to_file = handles.virtual(f"{ICEBERG}.ContentScanTask", "file", FILE)
-    told = [
+    columns = [
         jvm.map(tasks, handles.function(handles.chain(to_file, handles.virtual(FILE, method, result))))
         for method, result in getters
     ]
-    values: list[list[Any]] = jvm.read(jvm.list_of(*told))
+    values: list[list[Any]] = jvm.read(jvm.list_of(*columns))
     return values
 
 

@@ -17,7 +17,7 @@ from zskip.formats.iceberg.commit import HIDDEN_IDS
 from zskip.formats.iceberg.deletes import POSITIONS, VECTOR
 from zskip.formats.iceberg.table import PathResolver
 from zskip.records import Deletes, HiddenColumn, Ints, Matching, ReadableFiles, Snapshot
-from zskip.spark.formats.iceberg.catalog import FILE, ICEBERG, LOCATION, SessionCatalog, read_all, told_of_files
+from zskip.spark.formats.iceberg.catalog import FILE, ICEBERG, LOCATION, SessionCatalog, read_all, read_file_facts
 from zskip.spark.forms import free_name
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.gateway import JavaObject, Jvm
@@ -132,7 +132,7 @@ class ScanTasks:
     def _read_files(self, tasks: JavaObject) -> list[_File]:
         """The files of tasks, and their deletes."""
         jvm, handles = self._jvm, self._jvm.handles
-        facts = told_of_files(jvm, tasks, _OF_FILES)
+        facts = read_file_facts(jvm, tasks, _OF_FILES)
         to_deletes = handles.virtual(_TASKS, "deletes", _LIST)
         stream = handles.chain(to_deletes, handles.virtual(_LIST, "stream", "java.util.stream.Stream"))
         deletes = jvm.collect(tasks.stream().flatMap(handles.function(stream)))
