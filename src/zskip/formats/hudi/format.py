@@ -6,18 +6,18 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
 import numpy as np
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
-from zskip.formats.base import BatchId, RowRules, StagedFile
+from zskip.formats.base import RowRules
 from zskip.formats.hudi.protocol import check_partitions, check_readable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json, first_line
-from zskip.records import Bools, Deletes, Partition, Reading, Snapshot
+from zskip.records import Deletes, Partition, Reading, Snapshot
 from zskip.storage import Storage, normalize_location
 from zskip.storage.base import check_inside
 
@@ -145,51 +145,26 @@ class HudiFormat:
         with _translating_errors(self._storage.root):
             return HudiTable(_uri(self._storage.root), dict(self._storage.options))
 
-    def check_replaceable(self) -> None:
+    def _refuse_rewrites(self, *arguments: object, **options: object) -> NoReturn:
         """Raise UnsupportedError: only Hudi's own code, in a Spark session, commits to its tables."""
-        raise self._unsupported()
+        raise UnsupportedError(
+            f'Hudi itself has to commit to "{self._storage.root}"; open it with zskip.table in a Spark session that '
+            "has loaded Hudi's bundle. Nothing was written"
+        )
 
-    def stage(self) -> str:
-        """Raise UnsupportedError, as `check_replaceable` does."""
-        raise self._unsupported()
-
-    def replace(
-        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
-    ) -> int:
-        """Raise UnsupportedError, as `check_replaceable` does."""
-        raise self._unsupported()
-
-    def check_appendable(self, *, overwrites: bool = False) -> None:
+    def _refuse_rows(self, *arguments: object, **options: object) -> NoReturn:
         """Raise UnsupportedError: Hudi's own writer knows the record keys of new rows."""
         raise UnsupportedError(
             f'zskip does not append to the Hudi table "{self._storage.root}"; append with Hudi itself, as in '
             'df.write.format("hudi").mode("append"), and let maintain() put the new rows in order. Nothing was written'
         )
 
-    def append(
-        self,
-        base: Snapshot,
-        added: Sequence[StagedFile],
-        info: Mapping[str, Any] | None = None,
-        batch: BatchId | None = None,
-    ) -> int | None:
-        """Raise UnsupportedError, as `check_appendable` does."""
-        self.check_appendable()
-        return None
+    check_replaceable = stage = replace = _refuse_rewrites
+    check_appendable = append = overwrite = last_batch = _refuse_rows
 
     def row_rules(self) -> RowRules:
         """None that zskip knows."""
         return RowRules()
-
-    def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
-        """Raise UnsupportedError, as `check_appendable` does."""
-        self.check_appendable()
-        return 0
-
-    def last_batch(self, application: str) -> int | None:
-        """Raise UnsupportedError, as `check_appendable` does."""
-        self.check_appendable()
-        return None
 
     def abort(self, staging_directory: str) -> None:
         """Remove the remains of a rewrite; while its commit is pending, everything stays for Hudi to roll back."""
@@ -210,12 +185,6 @@ class HudiFormat:
                 if INFO_KEY in extra:
                     return int(instant.timestamp), json.loads(extra[INFO_KEY])
         return None
-
-    def _unsupported(self) -> UnsupportedError:
-        return UnsupportedError(
-            f'Hudi itself has to commit to "{self._storage.root}"; open it with zskip.table in a Spark session that '
-            "has loaded Hudi's bundle. Nothing was written"
-        )
 
 
 def _completed(table: HudiTable) -> list[HudiInstant]:
