@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import warnings
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
 
 from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.formats import IcebergFormat, TableFormat
@@ -14,12 +17,13 @@ from zskip.formats.compression import Compression
 from zskip.formats.iceberg.commit import HIDDEN_IDS
 from zskip.formats.schema import fields_from_json
 from zskip.records import Ints, ReadableFiles, Snapshot
-from zskip.spark.formats.iceberg.catalog import SessionCatalog
-from zskip.spark.formats.iceberg.runtime import check_runtime
+from zskip.spark.formats.iceberg.catalog import ICEBERG, SessionCatalog
 from zskip.spark.formats.iceberg.scan_tasks import ScanTasks
 from zskip.spark.formats.reader import Reader
+from zskip.spark.jvm import compat
 from zskip.spark.jvm.catalog import quote_name
-from zskip.spark.jvm.failures import translated
+from zskip.spark.jvm.failures import root_cause, text_with_causes, translated
+from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.scan.relation import Pruning
 from zskip.spark.schema import complete, ordinal_of
 from zskip.storage import Storage
@@ -28,6 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from zskip.spark.jvm.catalog import NamedTable
+
+_WITH_ROW_IDS = 3
+"""The first version of tables whose rows have ids, which older versions of Iceberg would not keep."""
+_OLDEST, _OLDEST_WITH_ROW_IDS = (1, 9), (1, 10)
 
 
 class IcebergReader(Reader):
@@ -56,7 +64,7 @@ class IcebergReader(Reader):
         """
         super().check_rewritable(compression)
         if self._catalog is not None and not self.files_hold_rows:
-            check_runtime(self._spark, self._catalog)
+            _check_runtime(self._spark, self._catalog)
 
     @property
     def shown(self) -> Snapshot:
@@ -155,7 +163,7 @@ class IcebergReader(Reader):
         if self.feature is None or self._tasks is None:
             return super()._read_stored(session)
         assert self._catalog is not None, "the session reads the table"
-        check_runtime(self._spark, self._catalog)
+        _check_runtime(self._spark, self._catalog)
         return self._tasks.read_stored(session, self.snapshot)
 
     def count_deleted_rows(self, snapshot: Snapshot) -> Ints | None:
@@ -168,3 +176,22 @@ class IcebergReader(Reader):
         """Forget the version that was read, and what Iceberg's caches hold of it."""
         if self._tasks is not None:
             self._tasks.release()
+
+
+def _check_runtime(spark: SparkSession, catalog: SessionCatalog) -> None:
+    """Raise UnsupportedError where the runtime is older than the calls that a rewrite needs, or lacks a type."""
+    jvm, table = Jvm.of(spark), catalog.load()
+    version = jvm.call(f"{ICEBERG}.IcebergBuild", "version")()
+    oldest = _OLDEST_WITH_ROW_IDS if table.operations().current().formatVersion() >= _WITH_ROW_IDS else _OLDEST
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < oldest:
+        raise UnsupportedError(
+            f'zskip rewrites "{catalog.table}" through Iceberg {".".join(map(str, oldest))} or later, and '
+            f"the session has loaded {version}; load {compat.iceberg_runtime(spark)}. Nothing was written"
+        )
+    try:
+        jvm.call(f"{ICEBERG}.spark.SparkSchemaUtil", "convert")(table.schema())
+    except Py4JError as error:
+        raise UnsupportedError(
+            f'Iceberg\'s runtime in Spark does not read "{catalog.table}" '
+            f"({root_cause(text_with_causes(error))}); rewrite it with another engine. Nothing was written"
+        ) from error
