@@ -192,14 +192,14 @@ def test_a_table_that_changes_meanwhile(
     make(spark, path, "mapped by name")
     before, more = content(load(spark, path)), fitting(spark, path, 600)
     columns = load(spark, path).columns
-    add_rows, work = DeltaEngine.add_rows, []
+    commit, work = DeltaEngine.commit, []
 
     def slow(self: DeltaEngine, *arguments: object, **options: object) -> int | None:
         if work:
             work.pop()()
-        return add_rows(self, *arguments, **options)  # type: ignore[arg-type]
+        return commit(self, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(DeltaEngine, "add_rows", slow)
+    monkeypatch.setattr(DeltaEngine, "commit", slow)
     # Another append, and a delete, stay.
     work.append(lambda: fitting(spark, path, 5000).write.format("delta").mode("append").save(path))
     zskip.table(spark, path).append(more)
@@ -230,14 +230,14 @@ def test_a_commit_that_fails_or_is_not_confirmed(
     path, spark = str(tmp_path / "t"), engine_spark
     make(spark, path, "rowTracking")
     before, more = content(load(spark, path)), fitting(spark, path, 600)
-    add_rows = DeltaEngine.add_rows
+    commit = DeltaEngine.commit
 
     def fail(self: DeltaEngine, *arguments: object, **options: object) -> int | None:
         if commits:
-            add_rows(self, *arguments, **options)  # type: ignore[arg-type]
+            commit(self, *arguments, **options)  # type: ignore[arg-type]
         raise delta_format.StorageError("the connection broke")
 
-    monkeypatch.setattr(DeltaEngine, "add_rows", fail)
+    monkeypatch.setattr(DeltaEngine, "commit", fail)
     if commits:
         assert zskip.table(spark, path).append(more).rows == 600
     else:

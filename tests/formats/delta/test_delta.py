@@ -48,7 +48,7 @@ from zskip.errors import (
 )
 from zskip.formats.base import BatchId, StagedFile
 from zskip.formats.commit_checks import check_live
-from zskip.formats.delta.checkpoints import is_due
+from zskip.formats.delta.commit import is_checkpoint_due
 from zskip.formats.delta.format import DeltaFormat
 from zskip.formats.delta.opening import open_table
 from zskip.formats.delta.protocol import check_in_log
@@ -912,8 +912,8 @@ def test_tables_with_features_get_no_checkpoints_by_deltalake(
     tmp_path: Path, features: tuple[str, ...], due: bool
 ) -> None:
     table = DeltaTable(make(tmp_path / "t", {}, features=((), ("appendOnly", *features))))
-    assert is_due(table, 10) is due
-    assert not is_due(table, 11)
+    assert is_checkpoint_due(table, 10) is due
+    assert not is_checkpoint_due(table, 11)
 
 
 def test_of_two_that_found_all_live_one_commits(flat: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ from zskip.errors import StorageError
 from zskip.formats.base import BatchId, StagedFile
 from zskip.formats.commit_checks import check_required, check_rows, null_error, read_staged_footers, target_path
 from zskip.formats.delta.columns import Path
+from zskip.formats.delta.opening import open_table
 from zskip.formats.delta.stats import columns_with_statistics, file_statistics
 from zskip.formats.delta.values import relative_path
 from zskip.formats.hive import DEFAULT_PARTITION, parse_directory
+from zskip.formats.schema import first_line
 from zskip.formats.staging import look_at_all
 from zskip.records import ColumnNames, Snapshot
 from zskip.storage import Storage
@@ -34,6 +37,18 @@ _SEARCHED_VERSIONS = 100
 REWRITE, APPEND, OVERWRITE = "Rewrite", "Append", "Overwrite"
 """The kinds of transactions: the same rows in other files, new rows, or new rows in place of all."""
 _OPERATION_PARAMETERS = ("curve", "build", "where")
+_CHECKPOINT_INTERVAL = 10
+"""Commits between two checkpoints, as in Delta Lake."""
+_IN_CHECKPOINTS = {
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "generatedColumns",
+    "invariants",
+    "timestampNtz",
+}
+"""Features that add nothing to the log which a checkpoint by deltalake might leave out."""
+_LOG = logging.getLogger("zskip.delta")
 _UNESCAPED = "/!$&'()+,:;=@"
 """What deltalake leaves in paths as it is, beside letters, digits and what is never escaped in a URI."""
 
@@ -233,6 +248,27 @@ def _commit_by_deltalake(table: DeltaTable, lines: Sequence[Mapping[str, Any]]) 
         ),
         post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
     )
+
+
+def is_checkpoint_due(table: DeltaTable, version: int) -> bool:
+    """Whether a checkpoint should follow a commit: without any, each reader reads all commits again.
+
+    Of tables with more features Delta Lake itself takes care.
+    """
+    protocol = table.protocol()
+    if set(protocol.writer_features or ()) - _IN_CHECKPOINTS or protocol.min_writer_version == 6:
+        return False
+    text = str(table.metadata().configuration.get("delta.checkpointInterval", _CHECKPOINT_INTERVAL))
+    interval = int(text) if text.isdigit() else 0
+    return interval > 0 and version % interval == 0
+
+
+def write_checkpoint(storage: Storage, version: int) -> None:
+    """Write the checkpoint of a table's version; a failure is logged only, since the commit is done."""
+    try:
+        open_table(storage, version=version).create_checkpoint()
+    except Exception as error:
+        _LOG.warning('no checkpoint of version %d of "%s": %s', version, storage.root, first_line(error))
 
 
 def committed_version(table: DeltaTable, rewrite: str, since: int) -> int | None:

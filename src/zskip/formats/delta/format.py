@@ -21,7 +21,6 @@ from zskip.errors import (
 from zskip.formats import staging
 from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
 from zskip.formats.commit_checks import check_live
-from zskip.formats.delta.checkpoints import is_due, write_checkpoint
 from zskip.formats.delta.columns import sound_fields, stored_paths
 from zskip.formats.delta.commit import (
     APPEND,
@@ -31,7 +30,9 @@ from zskip.formats.delta.commit import (
     commit_transaction,
     committed_version,
     describe_files,
+    is_checkpoint_due,
     read_last_rewrite,
+    write_checkpoint,
 )
 from zskip.formats.delta.deletes import deleted_files, read_deletes
 from zskip.formats.delta.log import SessionLog
@@ -172,12 +173,9 @@ class DeltaFormat:
         change then adds them and removes the others. Raises ConflictError if one of the removed files is no longer
         live.
         """
-        operation, old, version = dict(info or {}), base.select(removed), self.log_version(base.version)
-        by, stored = operation.get("by", ()), version.paths_in_new_files
-        new = describe_files(self._storage, old, added, version.configuration, by, stored=stored)
-        number = self._move_and_commit(old, new, added, operation)
-        assert number is not None, "only batches are left out"
-        return number
+        version = self._move_and_commit(base.select(removed), added, info or {}, REWRITE)
+        assert version is not None, "only batches are left out"
+        return version
 
     def check_appendable(self, *, overwrites: bool = False) -> None:
         """Raise UnsupportedError if the table asks more of new rows than zskip checks, or nobody here can commit."""
@@ -224,7 +222,8 @@ class DeltaFormat:
 
         Raises InputError for a null in a column that is declared NOT NULL.
         """
-        return self._commit_new_rows(base, added, dict(info or {}), APPEND, batch)
+        none = np.zeros(len(base), np.bool_)
+        return self._move_and_commit(base.select(none), added, info or {}, APPEND, batch)
 
     def row_rules(self) -> RowRules:
         """NOT NULL, constraints, computed columns, and the names of mapped columns in files."""
@@ -235,23 +234,9 @@ class DeltaFormat:
 
         Raises UnsupportedError for a table that rows may only be appended to.
         """
-        version = self._commit_new_rows(base, added, dict(info or {}), OVERWRITE)
+        version = self._move_and_commit(base, added, info or {}, OVERWRITE)
         assert version is not None, "only batches are left out"
         return version
-
-    def _commit_new_rows(
-        self,
-        base: Snapshot,
-        added: Sequence[StagedFile],
-        info: Mapping[str, Any],
-        mode: str,
-        batch: BatchId | None = None,
-    ) -> int | None:
-        version = self.log_version(base.version)
-        by, required, stored = info.get("by", ()), version.rules.required, version.paths_in_new_files
-        old = base.select(np.zeros(len(base), np.bool_)) if mode == APPEND else base
-        new = describe_files(self._storage, old, added, version.configuration, by, required, stored)
-        return self._move_and_commit(old, new, added, info, mode=mode, batch=batch)
 
     def last_batch(self, application: str) -> int | None:
         """The version of the latest transaction of an application in the log."""
@@ -260,13 +245,14 @@ class DeltaFormat:
     def _move_and_commit(
         self,
         old: Snapshot,
-        new: Sequence[NewFile],
         added: Sequence[StagedFile],
         info: Mapping[str, Any],
-        *,
-        mode: str = REWRITE,
+        mode: str,
         batch: BatchId | None = None,
     ) -> int | None:
+        last, by = self.log_version(old.version), info.get("by", ())
+        required = None if mode == REWRITE else last.rules.required
+        new = describe_files(self._storage, old, added, last.configuration, by, required, last.paths_in_new_files)
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
         moves = [(file.staged.path, file.target) for file in new]
         staging.move(self._storage, staging_directory, moves, {"version": old.version})
@@ -329,10 +315,9 @@ class DeltaFormat:
                 if last is not None and last >= batch.version:
                     return None
             try:
-                if log is not None and mode == REWRITE:
-                    return log.replace_files(old, new, rewrite, info)
                 if log is not None:
-                    return log.add_rows(current, new, rewrite, info, mode=mode, batch=batch)
+                    base = old if mode == REWRITE else current
+                    return log.commit(base, new, rewrite, info, mode=mode, batch=batch)
                 commit_transaction(table, self._storage, old, new, rewrite, info, mode=mode, batch=batch)
             except (DeltaError, OSError, ConflictError, StorageError) as error:
                 # A failed call may have committed all the same: only the log knows.
@@ -347,7 +332,7 @@ class DeltaFormat:
                 if newest.version() == current.version:
                     raise StorageError(f'cannot commit to "{root}": {first_line(error)}') from error
                 continue
-            if is_due(table, current.version + 1):
+            if is_checkpoint_due(table, current.version + 1):
                 write_checkpoint(self._storage, current.version + 1)
             return current.version + 1
         raise ConflictError(f'"{root}" is being written to constantly; nothing was committed, try again')

@@ -16,16 +16,9 @@ class SessionLog(Protocol):
     def check(self) -> None:
         """Raise UnsupportedError where this version of Delta Lake could not."""
 
-    def replace_files(self, old: Snapshot, new: Sequence[NewFile], rewrite: str, info: Mapping[str, Any]) -> int:
-        """Commit files with the same rows, which are in place, for those of `old`; returns the new version.
-
-        Raises ConflictError, and changes nothing, if another writer has changed one of these since the version of
-        `old`.
-        """
-
-    def add_rows(
+    def commit(
         self,
-        current: Snapshot,
+        base: Snapshot,
         new: Sequence[NewFile],
         rewrite: str,
         info: Mapping[str, Any],
@@ -33,10 +26,11 @@ class SessionLog(Protocol):
         mode: str,
         batch: BatchId | None,
     ) -> int | None:
-        """Commit files of new rows, which are in place, on top of a version; returns the new one.
+        """Commit files, which are in place, on top of a version; returns the new one.
 
-        mode: APPEND, or OVERWRITE to remove all files of the version; batch: returns None, and changes nothing, if the
-        log holds it. Raises ConflictError, and changes nothing, after a commit of another writer that does not fit.
+        base: the files that a REWRITE replaces, else all files of the version; mode: REWRITE, APPEND or OVERWRITE;
+        batch: returns None, and changes nothing, if the log holds it. Raises ConflictError, and changes nothing, after
+        a commit of another writer that does not fit.
         """
 
     def write_manifests(self) -> None:

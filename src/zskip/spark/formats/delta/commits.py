@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, StorageError, UnsupportedError
 from zskip.formats.base import BatchId
-from zskip.formats.delta.commit import MARK, OVERWRITE, NewFile, add_actions
+from zskip.formats.delta.commit import MARK, OVERWRITE, REWRITE, NewFile, add_actions
 from zskip.records import Snapshot
 from zskip.spark.formats.delta.log import DELTA, LoggedFiles, open_version
 from zskip.spark.jvm.compat import active_session, private_session
@@ -81,20 +81,9 @@ class DeltaEngine:
                     "feature. Nothing was written"
                 ) from error
 
-    def replace_files(self, old: Snapshot, new: Sequence[NewFile], rewrite: str, info: Mapping[str, Any]) -> int:
-        """Commit files with the same rows in place of others, in a transaction on the version of `old`."""
-        jvm, now_ms = Jvm.of(self._spark), int(time.time() * 1000)
-        with self._session(rewrite, info) as session:
-            version, transaction = self._begin(session, old)
-            files = LoggedFiles(session, version, self._root).of(old)
-            transaction.trackFilesRead(jvm.seq_of(*files))
-            removed = [file.removeWithTimestamp(now_ms, False) for file in files]
-            added = self._parse(add_actions(self._storage, new, changes=False))
-            return int(transaction.commit(jvm.seq_of(*removed, *added), _operation(jvm, info.get("by", ()))))
-
-    def add_rows(
+    def commit(
         self,
-        current: Snapshot,
+        base: Snapshot,
         new: Sequence[NewFile],
         rewrite: str,
         info: Mapping[str, Any],
@@ -102,22 +91,30 @@ class DeltaEngine:
         mode: str,
         batch: BatchId | None,
     ) -> int | None:
-        """Commit files of new rows in a transaction on the version `current`; see `SessionLog`."""
-        jvm, now_ms = Jvm.of(self._spark), int(time.time() * 1000)
-        actions = add_actions(self._storage, new, changes=True)
+        """Commit files in a transaction on the version of `base`; see `SessionLog`."""
+        jvm, now_ms, changes = Jvm.of(self._spark), int(time.time() * 1000), mode != REWRITE
+        actions = add_actions(self._storage, new, changes=changes)
         with self._session(rewrite, info) as session:
-            _, transaction = self._begin(session, current)
+            log, version = open_version(session, base)
+            transaction = log.startTransaction(jvm.none, jvm.some(version))
             if batch is not None:
                 # Another commit of this application is a conflict from here on.
                 if int(transaction.txnVersion(batch.application)) >= batch.version:
                     return None
                 number = {"appId": batch.application, "version": batch.version, "lastUpdated": now_ms}
                 actions.append({"txn": number})
-            old = jvm.to_list(transaction.filterFiles()) if mode == OVERWRITE else ()
-            removed = [file.removeWithTimestamp(now_ms, True) for file in old]
-            partition_by = [field.name for field in current.partition_fields]
-            operation = _write_operation(jvm, mode, partition_by)
-            return int(transaction.commit(jvm.seq_of(*removed, *self._parse(actions)), operation))
+            old: Sequence[JavaObject] = ()
+            if mode == REWRITE:
+                old = LoggedFiles(session, version, self._root).of(base)
+                transaction.trackFilesRead(jvm.seq_of(*old))
+                operation = _optimize_operation(jvm, info.get("by", ()))
+            else:
+                old = jvm.to_list(transaction.filterFiles()) if mode == OVERWRITE else ()
+                operation = _write_operation(jvm, mode, [field.name for field in base.partition_fields])
+            removed = [file.removeWithTimestamp(now_ms, changes) for file in old]
+            parse = jvm.module(f"{DELTA}.actions.Action").fromJson
+            added = [parse(json.dumps(action)) for action in actions]
+            return int(transaction.commit(jvm.seq_of(*removed, *added), operation))
 
     def write_manifests(self) -> None:
         """Write the manifests of live files for other engines, as Delta does after its own commits."""
@@ -150,16 +147,6 @@ class DeltaEngine:
                 ) from error
             raise StorageError(f'Delta Lake cannot commit to "{self._root}": {root_cause(text)}') from error
 
-    def _begin(self, session: SparkSession, snapshot: Snapshot) -> tuple[JavaObject, JavaObject]:
-        """Delta's snapshot of a version, and a transaction on it."""
-        jvm = Jvm.of(self._spark)
-        log, version = open_version(session, snapshot)
-        return version, log.startTransaction(jvm.none, jvm.some(version))
-
-    def _parse(self, actions: Iterable[Mapping[str, Any]]) -> list[JavaObject]:
-        parse = Jvm.of(self._spark).module(f"{DELTA}.actions.Action").fromJson
-        return [parse(json.dumps(action)) for action in actions]
-
 
 def _argument_counts(jvm: Jvm, name: str) -> set[int]:
     """The numbers of arguments of the methods with a name, in a class of Delta."""
@@ -179,7 +166,7 @@ def _write_operation(jvm: Jvm, mode: str, partition_by: Sequence[str]) -> JavaOb
     return write.apply(save_mode, jvm.some(jvm.seq_of(*partition_by)), *defaults)
 
 
-def _operation(jvm: Jvm, by: Sequence[str]) -> JavaObject:
+def _optimize_operation(jvm: Jvm, by: Sequence[str]) -> JavaObject:
     """The operation that Delta's history records."""
     make = jvm.find(f"{DELTA}.DeltaOperations$Optimize")
     return make(jvm.seq_of(), jvm.seq_of(*by), False, jvm.none, False)
