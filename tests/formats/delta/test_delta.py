@@ -637,6 +637,27 @@ def test_files_are_removed_by_the_spelling_of_the_log(tmp_path: Path, spelled: s
     assert [os.fsencode(f.name) for f in path.glob("new*.parquet")] == [b"new-0.parquet"]
 
 
+def test_an_entry_says_the_same_whoever_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In object stores deltalake writes those that it spells as the log does, else zskip."""
+    entries = []
+    for kind in ("disk", "objects"):
+        path = tmp_path / kind
+        write_deltalake(str(path), pa.table({"id": [1, 2], "p": ["a b", "c:%d"]}), partition_by=["p"])
+        monkeypatch.setattr(LocalStorage, "kind", kind)
+        assert rewrite(opened(path)) == 1
+        assert sorted(DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist()) == [1, 2]
+        info, *actions = log_entry(path, 1)
+        assert ("delta-rs" in info["commitInfo"]["engineInfo"]) == (kind == "objects")
+        chosen = [
+            {name: action[key].get(name) for name in ("partitionValues", "dataChange", "stats", "extendedFileMetadata")}
+            for action in actions
+            for key in action
+        ]
+        parameters = info["commitInfo"]["operationParameters"]
+        entries.append((chosen, parameters, info["commitInfo"]["isBlindAppend"], info["commitInfo"]["readVersion"]))
+    assert entries[0] == entries[1]
+
+
 def test_an_entry_that_zskip_writes_never_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t"
     path.mkdir()
