@@ -183,6 +183,10 @@ def test_links_lead_somewhere() -> None:
             assert (page.parent / target).exists(), (page, target)
 
 
+def test_pages_are_short() -> None:
+    assert [page.name for page in (ROOT / "docs").glob("*.md") if len(page.read_text().splitlines()) > 300] == []
+
+
 def test_public_signatures_are_as_written_down() -> None:
     page = (ROOT / "tests" / "project" / "api.txt").read_text().splitlines()
     found = [

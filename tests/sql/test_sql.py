@@ -315,7 +315,7 @@ def test_explain_skipping_runs_nothing(spark: SparkSession, plain: str, tmp_path
     [
         ("SELECT * FROM plain WHERE id > 5 ORDER BY id DESC LIMIT 3", "top 3 by id DESC", True, ""),
         ("SELECT * FROM plain WHERE id > 5 LIMIT 3", "limit 3", True, ""),
-        ("SELECT * FROM plain LIMIT 100000", "limit 100000", False, "no fewer files surely hold so many matching rows"),
+        ("SELECT * FROM plain LIMIT 100000", "limit 100000", False, "fewer files might not hold enough matching rows"),
         ("SELECT count(*), max(id) FROM plain WHERE id > 5", "counted by the index: count(*), max(id)", True, ""),
         ("SELECT k, count(*) FROM parts GROUP BY k", "counted by the index: count(*)", True, ""),
         ("SELECT * FROM plain JOIN parts USING (id) WHERE k = '02'", "join with parts on id", False, "not worth it: "),

@@ -14,15 +14,19 @@ if TYPE_CHECKING:
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:
-    """Run a statement of zskip's, or any other of Spark's with skipping in the tables that zskip has indexed.
+    """Run a statement of zskip's, or any other of Spark's, in which tables that zskip has indexed skip files.
 
-    `OPTIMIZE t [WHERE ...] [ZORDER BY (a, b)]`, `CREATE TABLE t CLUSTER BY (a, b) AS SELECT ...`, `INSERT INTO t`,
-    `EXPLAIN SKIPPING SELECT ...`, `VERIFY t [WHERE ...]`, and `CREATE`, `REFRESH`, `DROP` and `DESCRIBE SKIPPING INDEX
-    ON t` are zskip's; t is the name of a table, 'path' or parquet.`path`. Queries give the rows that `spark.sql(text)`
-    gives, from fewer files; commands run as they do there, once.
+    zskip's own are `OPTIMIZE t [WHERE ...] [ZORDER BY (a, b)]`, `CREATE TABLE t CLUSTER BY (a, b) AS SELECT ...`,
+    `INSERT INTO t`, `EXPLAIN SKIPPING SELECT ...`, `VERIFY t [WHERE ...]`, and `CREATE`, `REFRESH`, `DROP` and
+    `DESCRIBE SKIPPING INDEX ON t`. Here t is the name of a table, 'path' or parquet.`path`. A query gives the rows that
+    `spark.sql(text)` gives, from fewer files. Commands run as they do there, once.
 
-    Raises PredicateError for statements of zskip's that do not parse, TableNotFoundError and UnsupportedError for
-    what is no Parquet table, what the methods of `Table` raise, and for any other SQL what Spark raises.
+    Raises:
+        PredicateError: A statement of zskip's does not parse.
+        TableNotFoundError: There is no such table.
+        UnsupportedError: zskip cannot open the table.
+
+    It also raises what the methods of `Table` raise, and for any other SQL what Spark raises.
     """
     from zskip.sql.run import run
 
@@ -33,11 +37,13 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
 def enable(spark: SparkSession) -> None:
     """Let every query of a session read only the files that it needs of each table that zskip has indexed.
 
-    Queries stay as they are: `spark.read.parquet`, `spark.table`, `spark.sql`, views, sub-queries. The session setting
-    `spark.zskip.enabled` becomes true; set it to false, or to true again, in Python or SQL. It is read when Spark plans
-    a query. Sessions are told apart: `spark.newSession()` needs a call of its own.
+    Queries stay as they are: `spark.read.parquet`, `spark.table`, `spark.sql`, views, subqueries. This sets
+    `spark.zskip.enabled` to true; set it to false, and to true again, in Python or SQL. Spark reads it when it plans a
+    query. Each session, also one from `spark.newSession()`, needs a call of its own.
 
-    Raises UnsupportedError for Spark Connect and Spark before 3.5, InputError for what is no running session.
+    Raises:
+        UnsupportedError: Spark Connect, or Spark before 3.5.
+        InputError: The session is not running.
     """
     from zskip.spark.scan.enable import switch_on
 
@@ -46,9 +52,9 @@ def enable(spark: SparkSession) -> None:
 
 @public
 def disable(spark: SparkSession) -> None:
-    """Let a session plan its queries as Spark alone does; `Table.df()` goes on to skip files.
+    """Let a session plan its queries as Spark alone does; `Table.df()` still skips files.
 
-    Raises what `enable` raises.
+    It raises what `enable` raises.
     """
     from zskip.spark.scan.enable import switch_off
 
@@ -56,10 +62,10 @@ def disable(spark: SparkSession) -> None:
 
 
 def enabled(spark: SparkSession) -> AbstractContextManager[SparkSession]:
-    """Let the queries that are planned inside a `with` read only the files that they need.
+    """Let the queries that are planned inside a `with` block read only the files that they need.
 
-    Spark plans when rows are asked for: `collect`, `count`, `write`. What the session had set before comes back. Raises
-    what `enable` raises.
+    Spark plans a query when you ask for its rows: `collect`, `count`, `write`. Afterwards the old setting is back. It
+    raises what `enable` raises.
     """
     from zskip.spark.scan.enable import switched_on
 
@@ -74,9 +80,9 @@ def _record(spark: SparkSession) -> None:
 
 @public
 def scans(spark: SparkSession) -> tuple[ScanReport, ...]:
-    """What the latest query of a session's Spark read of each table of zskip's, one report a scan.
+    """Report what the latest query of a session read of each table that zskip knows, one report for each scan.
 
-    Empty where no scan of such a table has run. Raises what `enable` raises.
+    It is empty if no such scan has run. It raises what `enable` raises.
     """
     import zskip.rows  # noqa: F401 (lets notebooks show reports as tables)
     from zskip.spark.jvm.compat import check_session

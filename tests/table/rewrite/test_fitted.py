@@ -54,10 +54,10 @@ def test_a_share_of_unseen_queries_is_0_to_1(spark: SparkSession, path: Path, un
 def test_a_workload_that_tells_nothing_says_which_columns_it_filters_by(spark: SparkSession, path: Path) -> None:
     table = zskip.table(spark, str(path))
     with pytest.warns(
-        ZskipWarning, match=r"no query of the workload has a range of a, b: they filter by id; .*made-up"
+        ZskipWarning, match=r"no query of the workload has a range of a, b: they filter on id; .*made-up"
     ):
         table.optimize(["a", "b"], curve="fitted", files=4, workload=["id = 3", "id > 900"])
-    with pytest.warns(ZskipWarning, match=r"no query .* of a, b: bounds tell nothing of their filters"):
+    with pytest.warns(ZskipWarning, match=r"no query .* of a, b: bounds say nothing about their filters"):
         table.optimize(["a", "b"], curve="fitted", files=4, workload=["a % 7 = 3"])
     with pytest.raises(InputError, match=r'no query of the workload can be used: query 1 \(gone = 1\): .*"gone"'):
         table.optimize(["a", "b"], curve="fitted", files=4, workload=["gone = 1"])

@@ -181,7 +181,7 @@ def _describe_opaque_queries(question: Question) -> list[str]:
     if share < 0.005:
         return []
     return [
-        f"{100 * share:.0f} % of the queries read all files under any layout: bounds tell nothing of their filters."
+        f"{100 * share:.0f} % of the queries read all files under any layout: bounds say nothing about their filters."
     ]
 
 

@@ -143,7 +143,7 @@ def _warn_of_other_columns(sample: Sample, parsed: ParsedWorkload) -> None:
     """Say that no query of a workload says anything of the clustering columns, and which columns they filter by."""
     mentioned = {column.path for predicate in parsed.predicates for column in columns_of(predicate)}
     others = sorted(".".join(path) for path in mentioned - {field.path for field in sample.fields})
-    reason = f"they filter by {', '.join(others)}" if others else "bounds tell nothing of their filters"
+    reason = f"they filter on {', '.join(others)}" if others else "bounds say nothing about their filters"
     warnings.warn(
         f"no query of the workload has a range of {', '.join(f.name for f in sample.fields)}: {reason}; the layout is "
         "fitted to made-up queries",

@@ -27,13 +27,13 @@ def keep_top(stats: BoundIndex, choice: Choice, note: str) -> Choice:
     order = Order(rows=rows, descending=descending, nulls_first=nulls_first, ties=ties)
     kept = top_files(column, sure_rows(stats), order, kept=choice.kept, full=choice.full)
     kept = stats.snapshot.reading.add_changed(kept) & choice.kept
-    return _narrow(choice, kept, text, "top-k", "no files surely hold so many rows before those of another")
+    return _narrow(choice, kept, text, "top-k", "fewer files might not hold the first rows")
 
 
 def keep_enough(stats: BoundIndex, choice: Choice, note: int) -> Choice:
     """Keep as few files as surely hold the rows of a limit."""
     kept = enough_files(sure_rows(stats), note, kept=choice.kept, full=choice.full)
-    return _narrow(choice, kept, f"limit {note}", "limit", "no fewer files surely hold so many matching rows")
+    return _narrow(choice, kept, f"limit {note}", "limit", "fewer files might not hold enough matching rows")
 
 
 def sure_rows(stats: BoundIndex) -> Ints:
