@@ -9,10 +9,10 @@ from shared.slopes import LARGEST, at
 
 INTRODUCTION = """# How it grows
 
-What an append, a query, a rewrite or a session costs is measured at several sizes. The *slope* of a figure is the
-exponent of the power of the size that fits it best (least squares of the logarithms): 1 grows as the size does, 0 not
-at all. If the load of a machine is above the number of cores, processor seconds still tell; seconds by the clock do
-not. `python3 dev.py bench growth` repeats this and writes the page from `bench/results`."""
+What an append, a query, a rewrite or a session costs, measured at several sizes. The *slope* of a figure is the
+exponent of the power of the size that fits it best (least squares of the logarithms): at 1 it grows as the size does,
+at 0 not at all. If the load of a machine is above the number of cores, only processor seconds are reliable.
+`python3 dev.py bench growth` repeats this and writes the page from `bench/results`."""
 PARTS = {
     "Rewrites": ("growth-rows",),
     "Queries": ("growth-files",),
@@ -40,11 +40,11 @@ MANY = Table(
 )  # fmt: skip
 FILE_BYTES, CORES, SIZES = 128 << 20, 100, (10**12, 10**14)
 DRIVER = ("query_s", "maintain_plan_s", "append_index_s", "fit_s", "driver_mb", "closure_kb")
-MODEL = """## What that says of 1 TB and 100 TB
+MODEL = """## What that says about 1 TB and 100 TB
 
-Files of 128 MB and 100 cores. A figure is that of the largest size measured, times the power of the factor that the
-slope of its last {largest} sizes says (a falling one counts as flat). These are guesses, since no such table was there:
-that the slope goes on; that a core of the cluster is one of the machine above; that 100 cores work as 100 times one,
+Files of 128 MB and 100 cores. A figure is that of the largest size measured, extrapolated by the slope of its last
+{largest} sizes (a falling one counts as flat). No such table was measured, so these are guesses. They assume that the
+slope goes on, that a core of the cluster is as fast as one of the machine above, and that 100 cores do the work of 100,
 without waiting for network or disks.
 
 | | 1 TB | 100 TB |
