@@ -150,7 +150,7 @@ def test_logs_that_spark_wrote_are_read(tmp_path: Path, version: str, quoted: st
 
 def test_places_without_logs_are_named(table: zskip.Table, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="no event log"):
+    with pytest.raises(InputError, match="no Spark event log"):
         table.import_workload(str(tmp_path / "empty"))
     with pytest.raises(InputError, match="nothing at"):
         table.import_workload(str(tmp_path / "none"))

@@ -112,7 +112,7 @@ def test_event_logs_are_read_once_for_all_tables(root: Path, tmp_path: Path) -> 
     with pytest.raises(InputError, match="have no scan of these tables"):
         zskip.lake(None, str(root), exclude=["a"]).import_workload(str(_only(tmp_path, lines[0])))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no event log"):
+    with pytest.raises(InputError, match="holds no Spark event log"):
         lake.import_workload(str(tmp_path / "empty"))
 
 

@@ -149,7 +149,7 @@ def test_columns_and_types_are_checked(maker: Maker, tmp_path: Path, spark: Spar
         table.append(spark.range(3).drop("id"))
     with pytest.raises(InputError, match="foreachBatch"):
         table.append(spark.readStream.format("rate").load())
-    with pytest.raises(InputError, match="is not a DataFrame"):
+    with pytest.raises(InputError, match="is not a Spark DataFrame"):
         table.append([1, 2])  # type: ignore[arg-type]
     empty = table.append(spark.range(5).where("id > 9"))
     assert (empty.rows, empty.files, empty.version) == (0, 0, opened(path).snapshot().version)

@@ -182,7 +182,7 @@ def test_what_is_refused(tmp_path: Path, spark: SparkSession) -> None:
     refused(InputError, "format='csv'", format="csv")
     refused(InputError, "mode='ignore'", mode="ignore")
     refused(InputError, "foreachBatch", spark.readStream.format("rate").load())
-    refused(InputError, "is not a DataFrame", [1, 2])
+    refused(InputError, "is not a Spark DataFrame", [1, 2])
     refused(InputError, "either files or", files=3, target_file_size=5)
     refused(InputError, 'by="auto"', by="auto")
     refused(ColumnError, "named twice", by=["a", "A"])
