@@ -177,7 +177,7 @@ def test_what_is_refused(tmp_path: Path, spark: SparkSession) -> None:
     refused(ColumnError, "is not a column", partition_by=["z"])
     refused(InputError, "leaves none for the files", partition_by=["a", "b", "id"])
     refused(InputError, 'catalog "lake"', target="lake.db.events")
-    refused(InputError, "no name in an Iceberg catalog", format="iceberg")
+    refused(InputError, "not a name in any Iceberg catalog", format="iceberg")
     refused(UnsupportedError, "optimize", format="hudi")
     refused(InputError, "format='csv'", format="csv")
     refused(InputError, "mode='ignore'", mode="ignore")
