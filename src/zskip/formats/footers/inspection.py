@@ -59,8 +59,7 @@ def inspect_footers(
     traits: dict[FileTraits, None] = {}
     files = list(zip(snapshot.paths, snapshot.sizes.tolist(), strict=True))
     for i, footer in enumerate(read_footers(storage, files, workers)):
-        _check_not_encrypted(storage, snapshot.paths[i], footer)
-        _check_no_nanos(storage, snapshot.paths[i], footer)
+        _check_rewritable(storage, snapshot.paths[i], footer)
         rows[i] = footer.rows
         if footer.rows:
             traits[footer.traits] = None
@@ -79,22 +78,27 @@ def read_clear_footers(
 
     Raises UnsupportedError for files that new ones would not match: with encrypted columns, or nanoseconds.
     """
-    numbers = np.linspace(0, len(snapshot) - 1, min(len(snapshot), most)).astype(np.int64)
-    some = snapshot.take(numbers)
+    some = _take_evenly(snapshot, most)
     footers = list(read_footers(storage, list(zip(some.paths, some.sizes.tolist(), strict=True)), workers))
     for path, footer in zip(some.paths, footers, strict=True):
-        _check_not_encrypted(storage, path, footer)
-        _check_no_nanos(storage, path, footer)
+        _check_rewritable(storage, path, footer)
     return some, footers
 
 
 def check_not_encrypted(storage: Storage, snapshot: Snapshot) -> None:
     """Raise UnsupportedError if one of some files, evenly spaced, has encrypted columns; others may be damaged."""
+    some = _take_evenly(snapshot, _PROBED_FILES)
     with suppress(CorruptFileError):
-        read_clear_footers(storage, snapshot, _PROBED_FILES)
+        footers = read_footers(storage, list(zip(some.paths, some.sizes.tolist(), strict=True)))
+        for path, footer in zip(some.paths, footers, strict=True):
+            _check_clear(storage, path, footer)
 
 
-def _check_not_encrypted(storage: Storage, path: str, footer: Footer) -> None:
+def _take_evenly(snapshot: Snapshot, most: int) -> Snapshot:
+    return snapshot.take(np.linspace(0, len(snapshot) - 1, min(len(snapshot), most)).astype(np.int64))
+
+
+def _check_clear(storage: Storage, path: str, footer: Footer) -> None:
     if footer.encrypted:
         raise UnsupportedError(
             f'column "{footer.encrypted[0]}" is encrypted in "{storage.uri(path)}", and zskip would write it in the '
@@ -102,7 +106,9 @@ def _check_not_encrypted(storage: Storage, path: str, footer: Footer) -> None:
         )
 
 
-def _check_no_nanos(storage: Storage, path: str, footer: Footer) -> None:
+def _check_rewritable(storage: Storage, path: str, footer: Footer) -> None:
+    """Raise UnsupportedError for a file whose rows Spark would write otherwise: in the clear, or with other types."""
+    _check_clear(storage, path, footer)
     if footer.traits.nanos:
         raise UnsupportedError(
             f'column "{footer.traits.nanos[0]}" holds nanoseconds in "{storage.uri(path)}", which Spark reads as '
