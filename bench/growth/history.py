@@ -33,6 +33,7 @@ from zskip.records import Operation
 from zskip.table.journal import read_clustering, read_journal, record_operation
 from zskip.table.refresh_index import refresh_index
 from zskip.table.snapshot import read_snapshot
+from zskip.table.version import open_version
 from zskip.table.write.append import read_batch
 
 RUNS = [
@@ -109,7 +110,7 @@ class Grown:
         with timed(self.seconds["record"]):
             record(handle, "append", version, [file])
         with timed(self.seconds["index"]):
-            refresh_index(handle, new_only=True)
+            refresh_index(open_version(handle), new_only=True)
 
     def replace(self, name: str) -> None:
         """Commit the rows of all small files as one file, like a merge of `maintain`, or of all files."""
@@ -121,7 +122,7 @@ class Grown:
         added = self._stage(handle, rows)
         version = handle.format.replace(snapshot, old, added, {"operation": name, "by": list(BY), "curve": "zorder"})
         record(handle, name, version, added, self._layout)
-        refresh_index(handle, new_only=True)
+        refresh_index(open_version(handle), new_only=True)
 
     def _stage(self, handle: Any, rows: pa.Table) -> list[StagedFile]:
         staging = handle.format.stage()
@@ -159,7 +160,9 @@ def record(handle: Any, name: str, version: int, files: list[StagedFile], layout
     )  # fmt: skip
     names = [file.path.rpartition("/")[2] for file in files]
     follows = layout is None
-    record_operation(handle, operation, names=names, layout=layout, follows=follows, target_file_size=1_000_000)
+    record_operation(
+        open_version(handle), operation, names=names, layout=layout, follows=follows, target_file_size=1_000_000
+    )
 
 
 def cost(work: Callable[[], Any], rounds: int = 3) -> float:

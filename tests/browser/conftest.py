@@ -13,6 +13,7 @@ from chromium import Browser, browser
 import zskip
 from zskip.records import Operation
 from zskip.table.journal import record_operation
+from zskip.table.version import open_version
 
 collect_ignore_glob = [] if os.environ.get("ZSKIP_BROWSER") else ["test_*.py"]
 ASKED = ["id < 100", "user = 3 AND day > DATE '2024-03-01'", "lower(name) = '</script>'", "score > 1", "id = 7"]
@@ -52,5 +53,5 @@ def lake_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         bytes_added=900,
         seconds=1.0,
     )
-    record_operation(table._handle, operation)
+    record_operation(open_version(table._handle), operation)
     return zskip.lake(None, str(home / "lake")).report(home / "lake.html")

@@ -25,6 +25,7 @@ from zskip.table.handle import Handle
 from zskip.table.journal import fold_journal, read_clustering, read_history, read_journal, record_operation
 from zskip.table.rewrite.batch_journal import Note, read_note, write_note
 from zskip.table.snapshot import read_snapshot
+from zskip.table.version import open_version
 from zskip.table.workload import recording
 from zskip.types import DataType
 
@@ -77,14 +78,14 @@ def records(handle: Handle) -> list[Path]:
 def test_a_record_says_which_live_files_are_in_which_layout(handle: Handle) -> None:
     deep = {"a": {2: 3, 16: 1}}
     record_operation(
-        handle,
+        open_version(handle),
         dataclasses.replace(operation(1, "a", "b"), share_measured=0.5, scans=3),
         names=["f0.parquet", "f2.parquet"],
         layout=LAYOUT,
         target_file_size=77,
         depths=deep,
     )
-    record_operation(handle, operation(2))
+    record_operation(open_version(handle), operation(2))
     (first, second) = read_journal(handle.home)
     assert (first.operation, second.operation) == (operation(1, "a", "b"), operation(2))
     assert (first.layout(), first.target_file_size, second.layout()) == (LAYOUT, 77, None)
@@ -108,7 +109,7 @@ def test_records_of_one_millisecond_keep_their_order(handle: Handle, monkeypatch
     clock = itertools.count(1_700_000_000_000_000_000, 1_000)
     monkeypatch.setattr("time.time_ns", lambda: next(clock))
     for version in range(20):
-        record_operation(handle, operation(version))
+        record_operation(open_version(handle), operation(version))
     assert [record.operation.version for record in read_history(handle.home)] == list(range(20))
 
 
@@ -116,7 +117,7 @@ def test_history_tells_what_scans_read_after_each_operation(handle: Handle, monk
     clock = iter([5, 15, 16, 25])
     monkeypatch.setattr(recording, "_now_ms", lambda: next(clock, 99))
     for moment in (30, 10, 20):
-        record_operation(handle, dataclasses.replace(operation(moment), time_ms=moment))
+        record_operation(open_version(handle), dataclasses.replace(operation(moment), time_ms=moment))
     table = zskip.open(handle.storage.root)
     table.index()
     table.record()
@@ -131,8 +132,8 @@ def test_history_tells_what_scans_read_after_each_operation(handle: Handle, monk
 
 
 def test_other_columns_are_another_layout(handle: Handle) -> None:
-    record_operation(handle, operation(1, "a", "b"), names=["f0.parquet"], layout=LAYOUT)
-    record_operation(handle, operation(2, "b", "a"), names=["f1.parquet"], layout=LAYOUT)
+    record_operation(open_version(handle), operation(1, "a", "b"), names=["f0.parquet"], layout=LAYOUT)
+    record_operation(open_version(handle), operation(2, "b", "a"), names=["f1.parquet"], layout=LAYOUT)
     found = read_clustering(read_journal(handle.home), read_snapshot(handle))
     assert found is not None
     assert found.files.tolist() == [False, True, False]
@@ -140,7 +141,7 @@ def test_other_columns_are_another_layout(handle: Handle) -> None:
 
 def test_what_cannot_be_read_is_left_out(handle: Handle) -> None:
     for version in range(1, 6):
-        record_operation(handle, operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)
+        record_operation(open_version(handle), operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)
     cut, other, odd, newer, sound = records(handle)
     cut.write_bytes(cut.read_bytes()[:50])
     other.write_bytes(gzip.compress(b'{"format": 2}'))
@@ -155,7 +156,7 @@ def test_what_cannot_be_read_is_left_out(handle: Handle) -> None:
 
 
 def test_whatever_is_damaged_is_left_out(handle: Handle) -> None:
-    record_operation(handle, operation(1, "a"), names=["f0.parquet"], layout=LAYOUT)
+    record_operation(open_version(handle), operation(1, "a"), names=["f0.parquet"], layout=LAYOUT)
     (record,) = records(handle)
     write_note(handle.home, Note(arguments="{}", by=("a",), curve="zorder", began_ms=1, batches=()))
     cases: list[tuple[Path, Callable[[Storage], object]]] = [
@@ -174,30 +175,32 @@ def test_whatever_is_damaged_is_left_out(handle: Handle) -> None:
 def test_what_is_gone_is_forgotten(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "_MAX_RECORDS", 4)
     monkeypatch.setattr(journal, "_MOST_SINGLE", 0)
-    record_operation(handle, operation(1, "a"), names=["f0.parquet"], layout=LAYOUT)
-    record_operation(handle, operation(2, "a"), names=["f1.parquet"], layout=LAYOUT)
+    record_operation(open_version(handle), operation(1, "a"), names=["f0.parquet"], layout=LAYOUT)
+    record_operation(open_version(handle), operation(2, "a"), names=["f1.parquet"], layout=LAYOUT)
     (Path(handle.storage.root) / "f1.parquet").unlink()
-    record_operation(handle, operation(3))
+    record_operation(open_version(handle), operation(3))
     kept = {record.operation.version: record for record in read_history(handle.home)}
     # That of the latest clustering says how to go on, though none of its files is left.
     assert kept[2].layout() == LAYOUT
-    record_operation(handle, operation(4, "a"), names=["f2.parquet"], layout=LAYOUT)
-    record_operation(handle, operation(5))
+    record_operation(open_version(handle), operation(4, "a"), names=["f2.parquet"], layout=LAYOUT)
+    record_operation(open_version(handle), operation(5))
     kept = {record.operation.version: record for record in read_history(handle.home)}
     assert (kept[2].files, kept[2].layout_data) == (None, None)
     for version in range(6, 10):
-        record_operation(handle, operation(version))
+        record_operation(open_version(handle), operation(version))
     # Those without live files are in a file that only the history reads.
     for read, versions in ((read_history, [1, 4, 6, 7, 8, 9]), (read_journal, [1, 4])):
         assert [record.operation.version for record in read(handle.home)] == versions
 
 
 def test_many_records_are_folded(handle: Handle) -> None:
-    record_operation(handle, operation(0, "a"), names=["f0.parquet", "f1.parquet"], layout=LAYOUT, target_file_size=7)
+    record_operation(
+        open_version(handle), operation(0, "a"), names=["f0.parquet", "f1.parquet"], layout=LAYOUT, target_file_size=7
+    )
     written = read_history(handle.home)
     for version in range(1, 40):
         names = ["f2.parquet"] if version == 20 else ["gone.parquet"]
-        record_operation(handle, operation(version, "a"), names=names, layout=LAYOUT)
+        record_operation(open_version(handle), operation(version, "a"), names=names, layout=LAYOUT)
         written.append(read_history(handle.home)[-1])
     assert len(records(handle)) < 10
     kept = read_history(handle.home)
@@ -223,7 +226,7 @@ def test_many_records_are_folded(handle: Handle) -> None:
 def test_folding_keeps_the_layouts_that_matter(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "_MOST_LAYOUTS", 1)
     for version, names in enumerate((["f0.parquet"], ["f1.parquet", "f2.parquet"], ["gone.parquet"])):
-        record_operation(handle, operation(version, "a"), names=names, layout=LAYOUT)
+        record_operation(open_version(handle), operation(version, "a"), names=names, layout=LAYOUT)
     monkeypatch.setattr(journal, "_MOST_SINGLE", 0)
     fold_journal(handle)
     assert len(records(handle)) == 1
@@ -231,10 +234,10 @@ def test_folding_keeps_the_layouts_that_matter(handle: Handle, monkeypatch: pyte
 
 
 def test_what_follows_the_layout_of_the_table_does_not_repeat_it(handle: Handle) -> None:
-    record_operation(handle, operation(0, "a"), names=["f0.parquet"], layout=LAYOUT)
+    record_operation(open_version(handle), operation(0, "a"), names=["f0.parquet"], layout=LAYOUT)
     for version in range(1, 20):
         names = ["f1.parquet", "f2.parquet"] if version == 9 else ["gone.parquet"]
-        record_operation(handle, operation(version, "a"), names=names, follows=True)
+        record_operation(open_version(handle), operation(version, "a"), names=names, follows=True)
     kept = read_journal(handle.home)
     assert [record.layout() for record in kept if record.layout_data is not None] == [LAYOUT]
     found = read_clustering(kept, read_snapshot(handle))
@@ -245,7 +248,7 @@ def test_what_follows_the_layout_of_the_table_does_not_repeat_it(handle: Handle)
 
 def test_two_processes_may_fold_at_once(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
     for version in range(5):
-        record_operation(handle, operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)
+        record_operation(open_version(handle), operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)
     before = read_history(handle.home)
     singles = {file: file.read_bytes() for file in records(handle)}
     monkeypatch.setattr(journal, "_MOST_SINGLE", 0)
@@ -270,7 +273,7 @@ def test_a_record_that_is_folded_while_it_is_read_is_not_lost(
     versions: list[int],
 ) -> None:
     for version in range(3):
-        record_operation(handle, operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)
+        record_operation(open_version(handle), operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)
     monkeypatch.setattr(journal, "_MOST_SINGLE", 0)
     read = LocalStorage.read
 
@@ -289,4 +292,4 @@ def test_a_table_that_cannot_be_written_costs_a_warning(handle: Handle, monkeypa
 
     monkeypatch.setattr(LocalStorage, "write", refuse)
     with pytest.warns(ZskipWarning, match=r"committed.*disk full"):
-        record_operation(handle, operation(1))
+        record_operation(open_version(handle), operation(1))

@@ -23,6 +23,7 @@ from zskip.index import BoundIndex, Index
 from zskip.table.handle import Handle
 from zskip.table.refresh_index import refresh_index
 from zskip.table.snapshot import read_snapshot
+from zskip.table.version import open_version
 
 pytestmark = pytest.mark.spark
 
@@ -147,7 +148,7 @@ def test_nothing_is_counted_twice(spark: SparkSession, tmp_path: Path, monkeypat
     assert jobs[2][0] == 7
     assert "id" in jobs[2][1]
     del jobs[:]
-    refresh_index(table._handle, new_only=True)
+    refresh_index(open_version(table._handle), new_only=True)
     assert jobs == []
     table.optimize(by=["id", "score"], files=4)
     table.index()

@@ -16,7 +16,8 @@ from zskip.options import options_of
 from zskip.records import Field
 from zskip.storage import LocalStorage
 from zskip.table import Table
-from zskip.table.optimize_request import OptimizeRequest, check_arguments, check_request, clustering_fields
+from zskip.table.optimize_request import OptimizeRequest, check_arguments, check_request
+from zskip.table.predicates import clustering_fields
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.types import DataType
 

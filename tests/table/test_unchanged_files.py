@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from zskip.errors import ConflictError
-from zskip.records import Partition, Snapshot
+from zskip.records import FileIdentity, LiveFiles, Partition, Snapshot, identify_files
 from zskip.table.rewrite.file_selection import select_unchanged
-from zskip.table.unchanged_files import FileIdentity, LiveFiles, identify_files
 
 
 def table(files: list[FileIdentity]) -> Snapshot:

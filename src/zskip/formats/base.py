@@ -88,6 +88,12 @@ class TableFormat(Protocol):
     def in_one_thread(self) -> bool:
         """Whether only one thread of a process at a time may rewrite the table."""
 
+    def pinned(self) -> TableFormat:
+        """The same table, whose questions are about the version that its `snapshot` has read last.
+
+        Commits still ask what is live then.
+        """
+
     def snapshot(self) -> Snapshot:
         """The files that are live now, in path order, with columns, partitions and the format's own statistics.
 
@@ -110,6 +116,15 @@ class TableFormat(Protocol):
 
         removed: (files of base,) mask; info: a description of the operation. Both sets of files hold the same rows.
         Raises ConflictError, and changes nothing, if one of the removed files is no longer as it was in `base`.
+        """
+
+    def snapshot_after(
+        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], version: int
+    ) -> Snapshot | None:
+        """The live files after a commit of this object, without another listing; None where only that can tell.
+
+        base: all files of the version before it, of which those in `removed` are gone; version: of the commit. Files
+        that others have added meanwhile may be missing.
         """
 
     def check_appendable(self, *, overwrites: bool = False) -> None:

@@ -16,12 +16,17 @@ class MetadataReader:
     """
 
     def __init__(self, table: TableFormat) -> None:
-        self._table = table
+        self._table = table.pinned()
 
     @cached_property
     def snapshot(self) -> Snapshot:
         """The live files, with columns, partitions and statistics."""
         return self._table.snapshot()
+
+    @property
+    def format(self) -> TableFormat:
+        """The table's format, whose answers are about this version."""
+        return self._table
 
     def check(self) -> None:
         """Raise UnsupportedError where other files change rows, and nobody here applies the changes."""

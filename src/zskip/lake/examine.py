@@ -31,13 +31,13 @@ from zskip.prune import clustering
 from zskip.records import Bools, Field, Floats, LayoutInfo, Snapshot
 from zskip.table.advice.advise import parse_workload
 from zskip.table.handle import Handle
-from zskip.table.index_binding import bind_index
+from zskip.table.index_binding import bind_index, complete_in_memory
 from zskip.table.journal import read_clustering, read_journal
 from zskip.table.optimize_request import DEFAULT_FILE_SIZE
 from zskip.table.read.info import find_known, layout_of
-from zskip.table.rewrite.file_bounds import bind_fresh_index
 from zskip.table.rewrite.maintenance_plan import PlannedTable, plan_table
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
+from zskip.table.version import open_version
 from zskip.table.workload.recording import read_workload
 
 UNRECORDED = 1.0
@@ -90,7 +90,7 @@ def _examine(name: str, handle: Handle, min_gain: float, budget: int | None) -> 
     workload, parsed = _read_workload(handle, snapshot)
     queries = queries_a_day(workload)
     if not known.all() and (layout is not None or (len(parsed) and known.any())):
-        bound = bind_fresh_index(handle, snapshot, writes=False)
+        bound = complete_in_memory(handle, snapshot)
     by = None if layout is not None else _choose_columns(bound, parsed)
     plan, problem = _plan(handle, bound, parsed, by, budget)
     clustered = plan if layout is not None else None
@@ -126,7 +126,7 @@ def _plan(
         return None, ""
     request = MaintenanceRequest(budget=budget, any_budget=True, by=by, dry_run=True)
     try:
-        return plan_table(handle, request, spent=0, settled=frozenset(), bound=bound, parsed=parsed), ""
+        return plan_table(open_version(handle), request, spent=0, settled=frozenset(), bound=bound, parsed=parsed), ""
     except (InputError, UnsupportedError) as error:
         return None, str(error)
 

@@ -22,12 +22,13 @@ from zskip.lake.find import FoundTable
 from zskip.lake.ranking import Rewrite
 from zskip.lake.results import INDEX, LakeMaintenance, TableUpkeep, show_days
 from zskip.lake.survey import examine_all
+from zskip.records import identify_files
 from zskip.table.catalog_updates import notifying_catalog
 from zskip.table.refresh_index import refresh_index
 from zskip.table.rewrite.compact import compact_files
 from zskip.table.rewrite.maintain import maintain as maintain_table
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
-from zskip.table.unchanged_files import identify_files
+from zskip.table.version import open_version
 from zskip.terminal import Bar, bar
 from zskip.units import read_size, show_size
 
@@ -208,7 +209,7 @@ class _Call:
             share.decide("index its files")
             return
         try:
-            index = refresh_index(share.handle, "footers").bind().info()
+            index = refresh_index(open_version(share.handle), "footers").bind().info()
         except UnsupportedError as error:
             _log.info("leave %s: %s", share.table.name, error)
             return

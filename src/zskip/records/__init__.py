@@ -25,7 +25,7 @@ from zskip.records.reading import (
 )
 from zskip.records.results import CompactResult, FileSizes, Maintenance, Operation, OptimizeResult, WriteResult
 from zskip.records.scans import Explanation, LeafReport, PruneResult, Regret, ScanReport, ScanStep
-from zskip.records.snapshot import DataFile, Field, Partition, Sample, Snapshot
+from zskip.records.snapshot import DataFile, Field, FileIdentity, LiveFiles, Partition, Sample, Snapshot, identify_files
 from zskip.records.statistics import ALL_NULL, ColumnStats, Known
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "Deletes",
     "Explanation",
     "Field",
+    "FileIdentity",
     "FileSizes",
     "Floats",
     "HiddenColumn",
@@ -53,6 +54,7 @@ __all__ = [
     "LayoutInfo",
     "LeafReport",
     "Leftover",
+    "LiveFiles",
     "Maintenance",
     "Matching",
     "Mismatch",
@@ -74,4 +76,5 @@ __all__ = [
     "Values",
     "Verification",
     "WriteResult",
+    "identify_files",
 ]

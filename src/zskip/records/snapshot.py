@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,6 +141,32 @@ class Snapshot:
     def bytes(self) -> int:
         """The total size of the files."""
         return int(self.sizes.sum())
+
+
+FileIdentity = tuple[str, int, int]
+"""Path, bytes and time; a file is unchanged where all three are."""
+
+
+def identify_files(snapshot: Snapshot, numbers: Ints) -> tuple[FileIdentity, ...]:
+    """Identify the files with these numbers in a snapshot."""
+    files = [snapshot.file(i) for i in numbers.tolist()]
+    return tuple((file.path, file.size, file.mtime_ms) for file in files)
+
+
+class LiveFiles:
+    """Finds unchanged files in a snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._numbers = {path: i for i, path in enumerate(snapshot.paths)}
+
+    def find(self, files: Collection[FileIdentity]) -> Ints:
+        """(files,) their numbers in the snapshot, -1 for those that are gone or changed."""
+        numbers = np.fromiter((self._numbers.get(path, -1) for path, _, _ in files), np.int64, len(files))
+        is_live = numbers >= 0
+        live = iter(identify_files(self._snapshot, numbers[is_live]))
+        is_same = [exists and next(live) == file for file, exists in zip(files, is_live.tolist(), strict=True)]
+        return np.where(np.array(is_same, np.bool_), numbers, -1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 
 from zskip.errors import IndexFormatError, StorageError, ZskipWarning
-from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
+from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index, refresh
 from zskip.records import Snapshot
+from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
 from zskip.table.session import is_case_sensitive, session_versions
 
@@ -28,6 +29,22 @@ def check_index_version(handle: Handle) -> None:
         load_index(handle)
     except DamagedIndexError:
         return
+
+
+def complete_in_memory(handle: Handle, snapshot: Snapshot, files: Snapshot | None = None) -> BoundIndex:
+    """Bind an index that knows all files of a snapshot, the footers of new ones too; nothing is written.
+
+    files: what to bind it to, by default the snapshot itself.
+    """
+    index = refresh(
+        Overlay(handle.home),
+        snapshot,
+        case_sensitive=is_case_sensitive(handle),
+        check=False,
+        index_storage=None if handle.index_storage is None else Overlay(handle.index_storage),
+        workers=handle.workers,
+    )
+    return index.bind(files or snapshot, case_sensitive=is_case_sensitive(handle), versions=session_versions(handle))
 
 
 def bind_index(handle: Handle, snapshot: Snapshot, *, warn: bool = True) -> BoundIndex:

@@ -18,7 +18,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from zskip.prune import clustering
 from zskip.records import Bools, Field, Ints, Operation, Snapshot
 from zskip.storage import Storage
 from zskip.table.handle import Handle
+
+if TYPE_CHECKING:
+    from zskip.table.version import TableVersion
 
 CLUSTERING_OPERATIONS = ("optimize", "maintain", "write", "append")
 """Operations that put rows in the order of a layout."""
@@ -152,7 +155,7 @@ def _read_depths(counts_by_column: Mapping[str, Mapping[str, int]] | None) -> De
 
 
 def record_operation(
-    handle: Handle,
+    version: TableVersion,
     operation: Operation,
     *,
     names: Sequence[str] = (),
@@ -163,11 +166,11 @@ def record_operation(
 ) -> None:
     """Record a committed operation; a failure costs a warning only.
 
-    names: of the files it wrote by the layout, without directories; follows: whether that was the table's own, which
-    an earlier record has; depths: of the table before it.
+    version: the one that it made; names: of the files it wrote by the layout, without directories; follows: whether
+    that was the table's own, which an earlier record has; depths: of the table before it.
     """
     try:
-        snapshot = handle.format.snapshot()
+        handle, snapshot = version.handle, version.snapshot
         written = set(names)
         files = {
             path: size

@@ -9,18 +9,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from zskip.advisor.workload.workload import Query, Workload
-from zskip.errors import ColumnError, InputError
+from zskip.errors import InputError
 from zskip.formats.compression import Compression, read_compression
 from zskip.formats.footers.dictionaries import count_dictionary_values
 from zskip.layout.curves import curve_traits
 from zskip.layout.layout import Layout
 from zskip.layout.pages import page_rows
 from zskip.layout.workload import UNSEEN
-from zskip.predicate import Columns, columns_under, find_key, key_term
-from zskip.records import Field, Floats, Ints, Snapshot, Values
+from zskip.records import Field, FileIdentity, Floats, Ints, Snapshot, Values
 from zskip.storage import Storage
 from zskip.table.journal import Depths
-from zskip.table.unchanged_files import FileIdentity
 from zskip.units import parse_size, read_size, show_size
 
 Given = Workload | str | Iterable[str | tuple[str, float] | Mapping[str, object] | Query] | None
@@ -165,52 +163,6 @@ def check_request(**arguments: Any) -> OptimizeRequest:
 def _is_fitted(curve: str) -> bool:
     """Whether a workload chooses the curve, or its cuts."""
     return curve == AUTO or curve_traits(curve).needs_workload
-
-
-def clustering_fields(
-    by: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool, timezone: str
-) -> tuple[Field, ...]:
-    """Find what rows are to be clustered by: columns, fields inside structs, or expressions of them.
-
-    timezone: of expressions on timestamps. Raises ColumnError for what cannot be a key.
-    """
-    columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
-    fields: list[Field] = []
-    for name in by:
-        field = find_key(columns, name, timezone=timezone)
-        _check_partitions(columns, snapshot, name, field, timezone)
-        if " collate" in field.type.name:
-            raise ColumnError(
-                f'cannot cluster by "{name}" of type {field.type}: its order depends on the version of a library; give '
-                "it the collation UTF8_LCASE, or store its texts in lower case in a column without a collation"
-            )
-        if field.type.form is None:
-            raise ColumnError(f'cannot cluster by "{name}" of type {field.type}: it has no order; {_way_out(field)}')
-        if field in fields:
-            spelled = f', which is "{field.name}",' if name != field.name else ""
-            raise ColumnError(f'column "{name}"{spelled} is named twice in "by"; name each column once')
-        fields.append(field)
-    return tuple(fields)
-
-
-def _check_partitions(columns: Columns, snapshot: Snapshot, name: str, field: Field, timezone: str) -> None:
-    if field.name in snapshot.partition_names:
-        raise ColumnError(f'"{name}" is a partition column; its values already lie in separate files. Leave it out')
-    term = key_term(columns, field, timezone=timezone)
-    for column in () if term is None else columns_under(term):
-        # Files do not hold these.
-        if any(partition.name == column.path[0] for partition in snapshot.partition_fields):
-            raise ColumnError(
-                f'"{name}" is an expression of the partition column "{column.path[0]}", by which files are apart '
-                'already; leave it out of "by"'
-            )
-
-
-def _way_out(field: Field) -> str:
-    if field.type.name == "variant":
-        return f"choose a path into it and a type, such as {field.name if not field.computed else 'v'}:a::int"
-    inside = [f"{field.name}.{part}" for part, data_type in field.type.fields if data_type.form is not None]
-    return f"choose {f'its fields, such as {inside[0]}' if inside else 'columns of atomic types'}"
 
 
 def files_per_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Ints:

@@ -38,8 +38,9 @@ from zskip.sketch.kinds.ranges import Ranges
 from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
 from zskip.table.predicates import other_meaning, table_columns
-from zskip.table.session import is_case_sensitive, session_versions, time_zone
-from zskip.table.snapshot import file_positions, open_metadata, open_reader
+from zskip.table.session import session_versions
+from zskip.table.snapshot import file_positions
+from zskip.table.version import TableVersion
 from zskip.terminal import bar
 from zskip.units import read_size
 
@@ -66,7 +67,7 @@ class RefreshedIndex:
 
 
 def refresh_index(
-    handle: Handle,
+    version: TableVersion,
     collect: str = "auto",
     *,
     new_only: bool = False,
@@ -75,12 +76,12 @@ def refresh_index(
     budget: int | str | None = None,
     total_budget: int | str | None = None,
     granularity: str | None = None,
-    reader: Reader | None = None,
 ) -> RefreshedIndex:
     """Read the footers of files without a valid entry, count what footers lack, and build sketches.
 
-    See `Table.index`; new_only: count only in files that had no entry; reader: of the table, where it is open already.
+    See `Table.index`; new_only: count only in files that had no entry.
     """
+    handle, metadata = version.handle, version.metadata
     if collect not in COLLECTORS:
         raise InputError(f'collect="{collect}" is not one of {", ".join(COLLECTORS)}')
     if granularity is not None and granularity not in GRANULARITIES:
@@ -89,22 +90,20 @@ def refresh_index(
     all_files_budget = None if total_budget is None else read_size("total_budget", total_budget)
     if collect == "scan":
         handle.need_spark('collect="scan"')
-    if reader is None and handle.spark is not None:
-        reader = open_reader(handle)
-    metadata = reader or open_metadata(handle)
+    reader = None if handle.spark is None else version.reader
     metadata.check_indexable()
     snapshot, counting, counts_all = metadata.snapshot, None, collect == "scan"
     if collect != "footers" and reader is not None:
         counting = Counting(
             count=lambda gaps: _count(handle, reader, gaps, strict=counts_all), new_only=new_only, everything=counts_all
         )
-    added, dropped = _read_sketches(handle, snapshot, sketches, drop)
-    case_sensitive, versions = is_case_sensitive(handle), session_versions(handle)
+    added, dropped = _read_sketches(version, sketches, drop)
+    case_sensitive, versions = version.case_sensitive, session_versions(handle)
     if added:
         check_not_encrypted(handle.storage, snapshot)
     try:
         if added and reader is not None and len(snapshot):
-            for text in _find_misread(reader, np.arange(len(snapshot)) == 0, added, time_zone(handle)):
+            for text in _find_misread(reader, np.arange(len(snapshot)) == 0, added, version.timezone):
                 raise UnsupportedError(other_meaning(text))
         with bar("read footers", "files") as progress_bar:
             index = refresh(
@@ -134,7 +133,7 @@ def refresh_index(
                 np.full(len(snapshot), reader is not None),
                 add=added,
                 drop=dropped,
-                timezone=time_zone(handle),
+                timezone=version.timezone,
                 case_sensitive=case_sensitive,
                 versions=versions,
                 total_budget=all_files_budget,
@@ -145,36 +144,34 @@ def refresh_index(
     return RefreshedIndex(index, snapshot, case_sensitive, versions)
 
 
-def index_new_files(handle: Handle, keys: Sequence[Field] = ()) -> RefreshedIndex | None:
+def index_new_files(version: TableVersion, keys: Sequence[Field] = ()) -> RefreshedIndex | None:
     """Index the new files of a commit, if an index can tell of them; a failure costs a warning only.
 
-    keys: what they are clustered by. Of expressions whose bounds no column tells, the index gets sketches.
+    version: the one that it made; keys: what they are clustered by. Of expressions whose bounds no column tells, the
+    index gets sketches.
     """
     try:
-        reader = open_reader(handle)
-        if not reader.snapshot.reading.opaque:
-            columns = table_columns(handle, reader.snapshot)
-            specs = [bounds_spec(field) for field in keys if needs_sketch(columns, field)]
-            return refresh_index(handle, new_only=True, reader=reader, sketches=specs)
+        if not version.snapshot.reading.opaque:
+            specs = [bounds_spec(field) for field in keys if needs_sketch(version.columns, field)]
+            return refresh_index(version, new_only=True, sketches=specs)
     except ZskipError as error:
         warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
     return None
 
 
 def _read_sketches(
-    handle: Handle, snapshot: Snapshot, sketches: Sequence[str], drop: Sequence[str]
+    version: TableVersion, sketches: Sequence[str], drop: Sequence[str]
 ) -> tuple[list[SketchOn], list[str]]:
     """Read the sketches to add and the specs of those to drop, before anything is written."""
     if isinstance(sketches, str) or isinstance(drop, str):
         raise InputError("give sketches and drop as lists, such as ['bloom(0.01):l_comment']")
     if sketches:
-        handle.need_spark("building sketches")
-    columns = table_columns(handle, snapshot)
+        version.handle.need_spark("building sketches")
 
     def read(text: str) -> SketchOn:
-        return parse_sketch_on(text, columns, timezone=time_zone(handle))
+        return parse_sketch_on(text, version.columns, timezone=version.timezone)
 
-    known, dropped = _indexed_sketches(handle) if drop else set(), []
+    known, dropped = _indexed_sketches(version.handle) if drop else set(), []
     for text in drop:
         spec = text if text in known else str(read(text))
         if spec not in known:

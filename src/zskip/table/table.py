@@ -256,10 +256,11 @@ class Table:
                 default. With "row_group", `files` says which row groups to read. A new index starts with "file".
         """
         from zskip.table.refresh_index import refresh_index
+        from zskip.table.version import open_version
 
         self._handle.check_on_main()
         refreshed = refresh_index(
-            self._handle,
+            open_version(self._handle),
             collect,
             sketches=sketches,
             drop=drop,

@@ -83,6 +83,12 @@ class DeltaFormat:
         self._storage = storage
         self._log = log
         self._last: LogVersion | None = None
+        self._table: DeltaTable | None = None
+        """The log as the last commit has read it."""
+
+    def pinned(self) -> DeltaFormat:
+        """The same table, whose questions are about the version that its `snapshot` has read last."""
+        return DeltaFormat(self._storage, self._log)
 
     def snapshot(self) -> Snapshot:
         """The live files of the newest version, with the log's statistics.
@@ -242,6 +248,19 @@ class DeltaFormat:
         """The version of the latest transaction of an application in the log."""
         return self._open().transaction_version(application)
 
+    def snapshot_after(
+        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], version: int
+    ) -> Snapshot | None:
+        """The live files after a commit of this object, from the log that it has read and the entries since."""
+        if self._table is None:
+            return None
+        with translating_errors(self._storage.root):
+            self._table.update_incremental()
+        if self._table.version() < version:
+            return None
+        snapshot, self._last = self._read(self._table)
+        return snapshot
+
     def _move_and_commit(
         self,
         old: Snapshot,
@@ -298,7 +317,7 @@ class DeltaFormat:
         root = self._storage.root
         newest = self._open()
         for _ in range(_TRIES):
-            table = newest
+            self._table = table = newest
             current, version = self._read(table)
             log = self._choose_log(version, mode)
             if mode == OVERWRITE:

@@ -12,12 +12,12 @@ from urllib.parse import quote
 import numpy as np
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
-from zskip.formats.base import RowRules
+from zskip.formats.base import RowRules, StagedFile
 from zskip.formats.hudi.protocol import check_partitions, check_readable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json, first_line
-from zskip.records import Deletes, Partition, Reading, Snapshot
+from zskip.records import Bools, Deletes, Partition, Reading, Snapshot
 from zskip.storage import Storage, normalize_location
 from zskip.storage.base import check_inside
 
@@ -78,6 +78,10 @@ class HudiFormat:
                 if completed.timestamp == instant:
                     return _file_groups(json.loads(table.get_timeline().get_instant_metadata_in_json(completed)))
         return None
+
+    def pinned(self) -> HudiFormat:
+        """The same object: it keeps no version."""
+        return self
 
     def snapshot(self) -> Snapshot:
         """The live base files, with statistics from the latest commits and from partition paths.
@@ -161,6 +165,12 @@ class HudiFormat:
 
     check_replaceable = stage = replace = _refuse_rewrites
     check_appendable = append = overwrite = last_batch = _refuse_rows
+
+    def snapshot_after(
+        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], version: int
+    ) -> Snapshot | None:
+        """None: the table's timeline tells."""
+        return None
 
     def row_rules(self) -> RowRules:
         """None that zskip knows."""

@@ -76,6 +76,10 @@ class IcebergFormat:
         """The table's catalog, also of a new table; None for a table that is named by its path."""
         return self._catalog.catalog if isinstance(self._catalog, NewTable) else self._catalog
 
+    def pinned(self) -> IcebergFormat:
+        """The same object: it keeps no version."""
+        return self
+
     def snapshot(self) -> Snapshot:
         """The live files of the current snapshot, with the manifests' statistics.
 
@@ -161,6 +165,12 @@ class IcebergFormat:
         live.
         """
         return self._move_and_commit(base.select(removed), added, info or {}, "replace")
+
+    def snapshot_after(
+        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], version: int
+    ) -> Snapshot | None:
+        """None: the table's metadata tells."""
+        return None
 
     def check_appendable(self, *, overwrites: bool = False) -> None:
         """Raise UnsupportedError if the catalog is unknown, or zskip would not write new rows as Iceberg does."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -39,12 +41,18 @@ class ParquetFormat:
         """exclusive: whether nobody else rewrites the table, as the caller promises."""
         self._exclusive = exclusive
         self._storage = storage
-        self._first_file: tuple[FileInfo, tuple[Field, ...]] | None = None
-        """The first file, and its columns, at the last read."""
+        self._first_fields: dict[FileInfo, tuple[Field, ...]] = {}
+        """The columns of the first file at the last read."""
         self._refusal: str | None = None
         """Why the directory must not change, as the last listing shows; empty if it may, None before the first."""
         self._directories: frozenset[str] = frozenset()
         """Of the files, at the last listing."""
+
+    def pinned(self) -> ParquetFormat:
+        """The same table, whose questions are about the version that its `snapshot` has read last."""
+        table = copy.copy(self)
+        table._refusal = None
+        return table
 
     def snapshot(self) -> Snapshot:
         """The files that are live now; finishes interrupted rewrites, or reads around them if the table is read-only.
@@ -77,9 +85,12 @@ class ParquetFormat:
         )
 
     def _fields(self, first: FileInfo) -> tuple[Field, ...]:
-        if self._first_file is None or self._first_file[0] != first:
-            self._first_file = first, read_fields(self._storage, first)
-        return self._first_file[1]
+        fields = self._first_fields.get(first)
+        if fields is None:
+            fields = read_fields(self._storage, first)
+            self._first_fields.clear()
+            self._first_fields[first] = fields
+        return fields
 
     def _live_files(self) -> tuple[int, list[FileInfo], list[str]]:
         """The version, the files in path order, and each one's directory, read while the log did not change."""
@@ -233,6 +244,32 @@ class ParquetFormat:
         version = self._commit(old, added, dict(info or {}))
         assert version is not None, "only batches are left out"
         return version
+
+    def snapshot_after(
+        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], version: int
+    ) -> Snapshot | None:
+        """The live files after a commit of this object: those of `base`, with the new ones in place of the old.
+
+        None where others have committed meanwhile, or there are new partitions.
+        """
+        numbers = {partition.directory: i for i, partition in enumerate(base.partitions)}
+        if version != base.version + 1 or any(file.directory not in numbers for file in added):
+            return None
+        new = staging.look_at_all(self._storage, [_join(file.directory, file.name) for file in added])
+        infos = [info for info in new if info is not None]
+        rest = base.select(~removed)
+        if len(infos) < len(new) or rest.identities is None:
+            return None
+        snapshot = dataclasses.replace(
+            rest,
+            version=version,
+            paths=(*rest.paths, *(info.path for info in infos)),
+            sizes=np.append(rest.sizes, [info.size for info in infos]).astype(np.int64),
+            mtimes_ms=np.append(rest.mtimes_ms, [info.mtime_ms for info in infos]).astype(np.int64),
+            partition_of=np.append(rest.partition_of, [numbers[file.directory] for file in added]).astype(np.int32),
+            identities=np.append(rest.identities, [info.identity for info in infos]).astype(np.int64),
+        )
+        return snapshot.take(np.array(sorted(range(len(snapshot)), key=snapshot.paths.__getitem__), np.int64))
 
     def _find_link(self) -> str:
         """What to do about a directory that lies elsewhere, as its files may be replaced twice; empty without one."""

@@ -70,10 +70,27 @@ class Reader(MetadataReader):
         self._spark = spark
         self._storage = storage
         self._named = named
+        self._before: TableSchema | None = None
+        self._read_commit: Callable[[], Snapshot | None] | None = None
+
+    def after_commit(self, read: Callable[[], Snapshot | None]) -> Reader:
+        """The reader of the version that a commit made of this one.
+
+        read: its files, with this version's columns where the table does not declare them; None where they have to be
+        listed.
+        """
+        reader = type(self)(self._spark, self._table, self._storage, self._named)
+        reader._table, reader._before, reader._read_commit = self._table, self.schema, read
+        return reader
 
     @cached_property
     def schema(self) -> TableSchema:
         """The live files, with columns and partition values as Spark sees them."""
+        committed = None if self._read_commit is None else self._read_commit()
+        if committed is not None and committed.reading.declared is not None:
+            return read_schema(self._spark, committed)
+        if committed is not None and self._before is not None:
+            return dataclasses.replace(self._before, snapshot=committed)
         for tries_left in reversed(range(_TRIES)):
             snapshot = self._table.snapshot()
             try:

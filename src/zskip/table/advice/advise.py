@@ -32,7 +32,7 @@ from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.advisor.workload.queries import parse_queries, read_text
 from zskip.advisor.workload.workload import Workload, draw, shape
 from zskip.errors import ColumnError, InputError
-from zskip.index import BoundIndex, refresh
+from zskip.index import BoundIndex
 from zskip.layout.curves import curves_for
 from zskip.layout.pages import MOST_ROWS
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
@@ -49,21 +49,19 @@ from zskip.predicate import (
     term_sql,
 )
 from zskip.records import Field, Ints, Sample, Snapshot
-from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
-from zskip.table.index_binding import bind_index
+from zskip.table.index_binding import complete_in_memory
 from zskip.table.optimize_request import (
     AUTO,
     Given,
     OptimizeRequest,
-    clustering_fields,
     files_per_partition,
     rows_per_page,
 )
 from zskip.table.predicates import name_keys, table_columns
 from zskip.table.read.info import last_layout
-from zskip.table.session import is_case_sensitive, session_versions, time_zone
-from zskip.table.snapshot import open_reader
+from zskip.table.session import time_zone
+from zskip.table.version import TableVersion, open_version
 from zskip.table.workload.recording import read_workload
 
 if TYPE_CHECKING:
@@ -100,7 +98,7 @@ class Study:
 
 def advise(handle: Handle, request: OptimizeRequest) -> Advice:
     """Compare layouts for a table, by the columns of the request or by all; see `Table.advise`."""
-    study = study_table(handle, request)
+    study = study_table(open_version(handle), request)
     by_number = compare_column_counts(study.question, study.names)
     layouts = compare_curves(study.question, min(by_number, key=lambda c: c.kept).by)
     known = {(c.by, c.curve) for c in layouts}
@@ -125,22 +123,23 @@ def what_if(handle: Handle, request: OptimizeRequest) -> Candidate:
             f'curve="{request.curve}" is not possible by {len(request.by)} columns; choose "auto" or one of '
             f"{', '.join(curves)}"
         )
-    study = study_table(handle, request)
+    study = study_table(open_version(handle), request)
     return compare_curves(study.question, study.names, None if request.curve == AUTO else (request.curve,))[0]
 
 
-def study_table(handle: Handle, request: OptimizeRequest) -> Study:
+def study_table(version: TableVersion, request: OptimizeRequest) -> Study:
     """Read the workload, draw the sample, and measure what the queries read today."""
+    handle = version.handle
     handle.need_spark("advice")
-    reader = open_reader(handle)
+    reader = version.reader
     reader.check()
     reader.check_indexable()
-    snapshot = reader.snapshot
-    fields = _clusterable(handle, snapshot, request.by)
+    snapshot = version.snapshot
+    fields = _clusterable(version, request.by)
     if not fields:
         raise InputError(f'"{snapshot.root}" has no column of an orderable type to cluster by')
     workload, predicates = read_predicates(handle, snapshot, request.workload, most=_MOST_QUERIES, seed=request.seed)
-    bound = _bind_complete_index(handle, snapshot)
+    bound = _bind_complete_index(version)
     rows = np.bincount(snapshot.partition_of, bound.rows, len(snapshot.partitions)).astype(np.int64)
     sizes = np.bincount(snapshot.partition_of, snapshot.sizes, len(snapshot.partitions)).astype(np.int64)
     if not rows.sum():
@@ -148,7 +147,7 @@ def study_table(handle: Handle, request: OptimizeRequest) -> Study:
     file_counts = files_per_partition(request, rows, sizes)
     is_large = int(file_counts.sum()) > _MOST_FITTED
     if not request.by:
-        fields += _find_expressions(handle, snapshot, predicates)
+        fields += _find_expressions(version, predicates)
     parsed = _normalize_weights(workload, name_keys(handle, snapshot, fields, predicates))
     if not request.by:
         fields = find_queried_columns(fields, parsed)
@@ -161,7 +160,7 @@ def study_table(handle: Handle, request: OptimizeRequest) -> Study:
         unseen=request.unseen,
         seed=request.seed,
     )
-    sampled = _choose_sampled(table_columns(handle, snapshot), snapshot, fields, parsed.predicates)
+    sampled = _choose_sampled(version.columns, snapshot, fields, parsed.predicates)
     sample, file_of, row_of = _draw(reader, bound, sampled, target)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
     if not len(parsed):
@@ -190,9 +189,9 @@ def study_table(handle: Handle, request: OptimizeRequest) -> Study:
     )
 
 
-def choose_columns(handle: Handle, request: OptimizeRequest) -> Candidate | None:
+def choose_columns(version: TableVersion, request: OptimizeRequest) -> Candidate | None:
     """Choose the best layout; None where the table should stay as it is."""
-    study = study_table(handle, request)
+    study = study_table(version, request)
     today = evaluate_current(study.question, study.layout, len(study.snapshot))
     columns = min(compare_column_counts(study.question, study.names), key=lambda c: c.kept).by
     best = compare_curves(study.question, columns)[0]
@@ -257,16 +256,14 @@ def _normalize_weights(workload: Workload, predicates: Sequence[Predicate]) -> P
     )
 
 
-def _clusterable(handle: Handle, snapshot: Snapshot, by: Sequence[str]) -> list[Field]:
+def _clusterable(version: TableVersion, by: Sequence[str]) -> list[Field]:
     if by:
-        return list(
-            clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle))
-        )
-    names = snapshot.partition_names
-    return [field for field in table_columns(handle, snapshot).orderable() if field.path[0] not in names]
+        return list(version.find_keys(by))
+    names = version.snapshot.partition_names
+    return [field for field in version.columns.orderable() if field.path[0] not in names]
 
 
-def _find_expressions(handle: Handle, snapshot: Snapshot, predicates: Sequence[Predicate]) -> list[Field]:
+def _find_expressions(version: TableVersion, predicates: Sequence[Predicate]) -> list[Field]:
     """Find the expressions in queries that rows can be clustered by, where bounds of columns tell nothing of them."""
     texts: dict[str, None] = {}
     for node in (node for predicate in predicates for node in nodes(predicate)):
@@ -278,13 +275,13 @@ def _find_expressions(handle: Handle, snapshot: Snapshot, predicates: Sequence[P
     fields: list[Field] = []
     for text in texts:
         with contextlib.suppress(ColumnError):
-            fields += _clusterable(handle, snapshot, [text])
+            fields += _clusterable(version, [text])
     return fields[:_MOST_EXPRESSIONS]
 
 
-def _bind_complete_index(handle: Handle, snapshot: Snapshot) -> BoundIndex:
+def _bind_complete_index(version: TableVersion) -> BoundIndex:
     """Bind the index, or footers read into memory where it does not know all files."""
-    bound = bind_index(handle, snapshot, warn=False)
+    bound, snapshot = version.index, version.snapshot
     if (bound.rows >= 0).all():
         return bound
     if len(snapshot) > _MOST_FOOTERS:
@@ -292,8 +289,7 @@ def _bind_complete_index(handle: Handle, snapshot: Snapshot) -> BoundIndex:
             f"the index knows nothing of {int((bound.rows < 0).sum()):,} of the {len(snapshot):,} files of "
             f'"{snapshot.root}"; bring it up to date with Table.index() first'
         )
-    index = refresh(Overlay(handle.storage), snapshot, workers=handle.workers)
-    return index.bind(snapshot, case_sensitive=is_case_sensitive(handle), versions=session_versions(handle))
+    return complete_in_memory(version.handle, snapshot)
 
 
 def _choose_sampled(

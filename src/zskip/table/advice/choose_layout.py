@@ -29,6 +29,7 @@ from zskip.records import Field, Ints, Sample, Snapshot
 from zskip.table.advice.advise import choose_columns, describe_workload, parse_workload
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import AUTO, OptimizeRequest
+from zskip.table.version import TableVersion
 
 _HARDLY_ANY = 0.99
 """The share of nulls from which on a key is hardly one."""
@@ -56,9 +57,9 @@ def check_columns_and_curve(request: OptimizeRequest) -> None:
     check_curve(by, curve, request.build)
 
 
-def choose_request_columns(handle: Handle, request: OptimizeRequest) -> OptimizeRequest | None:
+def choose_request_columns(version: TableVersion, request: OptimizeRequest) -> OptimizeRequest | None:
     """Choose the columns by the workload; None where the table should stay as it is."""
-    advised = choose_columns(handle, request)
+    advised = choose_columns(version, request)
     if advised is None:
         return None
     curve = default_curve(1) if len(advised.by) == 1 else request.curve

@@ -19,9 +19,9 @@ from typing import Any
 
 from zskip.errors import StorageError
 from zskip.formats import OPERATIONS
+from zskip.records import FileIdentity
 from zskip.storage import Storage
 from zskip.table.optimize_request import OptimizeRequest
-from zskip.table.unchanged_files import FileIdentity
 
 _NOTE = f"{OPERATIONS}/batches.gz"
 _FORMAT = 1

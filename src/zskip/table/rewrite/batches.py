@@ -23,21 +23,19 @@ from zskip.advisor.maintenance.planner import kept_share
 from zskip.advisor.maintenance.row_scale import Bounds
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.layout.curves import curve_traits
-from zskip.records import FileSizes, Ints, OptimizeResult, Snapshot
+from zskip.records import FileSizes, Ints, LiveFiles, OptimizeResult, Snapshot, identify_files
 from zskip.table.advice.choose_layout import check_columns_and_curve, choose_request_columns
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import Depths, count_depths, read_journal
-from zskip.table.optimize_request import AUTO, OptimizeRequest, clustering_fields, files_per_partition
+from zskip.table.optimize_request import AUTO, OptimizeRequest, files_per_partition
 from zskip.table.rewrite.batch_journal import Batch, Note, arguments_of, forget_note, new_note, read_note, write_note
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds, weigh_other_files
 from zskip.table.rewrite.file_selection import select_partitions
 from zskip.table.rewrite.optimize import optimize, unchanged
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import choose_engine, open_target
-from zskip.table.session import is_case_sensitive, time_zone
-from zskip.table.snapshot import open_reader
-from zskip.table.unchanged_files import LiveFiles, identify_files
+from zskip.table.version import TableVersion, open_version
 from zskip.terminal import Bar, bar
 from zskip.units import show_size
 
@@ -79,12 +77,13 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
     _check_target(handle, request)
     timer = StepTimer()
     with timer.step("plan"):
-        choose_engine(handle, open_reader(handle), into=request.into, compression=request.compression)
+        version = open_version(handle)
+        choose_engine(version, into=request.into, compression=request.compression)
         interrupted = None if request.into is not None else _find_interrupted(handle, request)
-        chosen = _choose_columns(handle, request, interrupted)
+        chosen = _choose_columns(version, request, interrupted)
         if chosen is None:
-            return unchanged(handle, timer)
-        before = _read_state(handle, chosen)
+            return unchanged(version, timer)
+        before = _read_state(version, chosen)
         note, open_batches = _begin(handle, request, chosen, before, interrupted)
     if len(open_batches) < len(note.batches):
         before = dataclasses.replace(before, depths=None)
@@ -131,25 +130,23 @@ def _find_interrupted(handle: Handle, request: OptimizeRequest) -> Note | None:
     return note if note is not None and note.arguments == arguments_of(request) else None
 
 
-def _choose_columns(handle: Handle, request: OptimizeRequest, interrupted: Note | None) -> OptimizeRequest | None:
+def _choose_columns(
+    version: TableVersion, request: OptimizeRequest, interrupted: Note | None
+) -> OptimizeRequest | None:
     if interrupted is not None:
         return dataclasses.replace(request, by=interrupted.by, curve=interrupted.curve)
-    return request if request.by else choose_request_columns(handle, request)
+    return request if request.by else choose_request_columns(version, request)
 
 
-def _read_state(handle: Handle, request: OptimizeRequest) -> _TableState:
+def _read_state(version: TableVersion, request: OptimizeRequest) -> _TableState:
     """Read and check the table before anything but the index is written."""
-    check_index_version(handle)
-    reader = open_reader(handle)
-    reader.check()
-    snapshot = reader.snapshot
-    fields = clustering_fields(
-        request.by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle)
-    )
-    files = select_partitions(handle, snapshot, request.where)
-    if not reader.footers_count:
+    check_index_version(version.handle)
+    version.reader.check()
+    fields = version.find_keys(request.by)
+    files = select_partitions(version.handle, version.snapshot, request.where)
+    if not version.reader.footers_count:
         return _TableState(snapshot=files, rows=np.zeros(len(files), np.int64), columns=())
-    bound = bind_fresh_index(handle, files, writes=request.into is None)
+    bound = bind_fresh_index(version, files, writes=request.into is None)
     return _TableState(
         snapshot=files,
         rows=np.maximum(bound.rows, 0),
@@ -160,9 +157,9 @@ def _read_state(handle: Handle, request: OptimizeRequest) -> _TableState:
 
 def _read_state_after(handle: Handle, request: OptimizeRequest) -> _TableState:
     if request.into is None:
-        return _read_state(handle, request)
+        return _read_state(open_version(handle), request)
     new = Handle(handle.storage_at(request.into), handle.spark)
-    return _read_state(new, dataclasses.replace(request, where=None))
+    return _read_state(open_version(new), dataclasses.replace(request, where=None))
 
 
 def _begin(

@@ -14,16 +14,15 @@ import numpy as np
 from zskip.advisor.maintenance.bin_packing import pack
 from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError
 from zskip.formats.compression import Compression
-from zskip.records import CompactResult, FileSizes, Ints, Operation, Snapshot
+from zskip.records import CompactResult, FileIdentity, FileSizes, Ints, LiveFiles, Operation, Snapshot, identify_files
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import record_operation
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_selection import inspect_selected, select_partitions
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.rewrite.writers import Rewrite, choose_engine, rewrite_in_place, warn_of_losses
-from zskip.table.snapshot import open_reader
-from zskip.table.unchanged_files import FileIdentity, LiveFiles, identify_files
+from zskip.table.rewrite.writers import OldFiles, Rewrite, choose_engine, rewrite_in_place, warn_of_losses
+from zskip.table.version import TableVersion, open_version
 from zskip.units import parse_size
 
 if TYPE_CHECKING:
@@ -71,32 +70,30 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
     spark = handle.need_spark("compact()")
     timer = StepTimer()
     with timer.step("snapshot"):
-        reader = open_reader(handle)
-        reader.check()
-        choose_engine(handle, reader)
+        version = open_version(handle)
+        choose_engine(version)
         check_index_version(handle)
-        files = select_partitions(handle, reader.snapshot, where)
+        files = select_partitions(handle, version.snapshot, where)
         bins = [identify_files(files, numbers) for numbers in pack(files, target, smallest)]
         if bins:
-            _check_writable(spark, reader)
+            _check_writable(spark, version.reader)
     commits: list[_Commit] = []
     info = {"operation": "compact", "where": where, "target_file_size": target, "min_file_size": smallest}
     try:
         for start in range(0, len(bins), BINS_AT_ONCE):
-            reader = open_reader(handle) if start else reader
-            commit = _merge(spark, handle, reader, bins[start : start + BINS_AT_ONCE], info, timer)
+            commit, version = _merge(spark, version, bins[start : start + BINS_AT_ONCE], info, timer)
             commits += [] if commit is None else [commit]
     finally:
         if commits:
             with timer.step("index"):
-                index_new_files(handle)
+                index_new_files(version)
     result = _result(handle, files, commits, timer)
     if commits:
-        _record(handle, where, result)
+        _record(version, where, result)
     return result
 
 
-def _record(handle: Handle, where: str | None, result: CompactResult, operation: str = "compact") -> None:
+def _record(version: TableVersion, where: str | None, result: CompactResult, operation: str = "compact") -> None:
     record = Operation(
         version=result.version,
         time_ms=int(1000 * time.time()),
@@ -109,7 +106,7 @@ def _record(handle: Handle, where: str | None, result: CompactResult, operation:
         bytes_added=result.added.bytes,
         seconds=round(sum(result.seconds.values()), 3),
     )
-    record_operation(handle, record)
+    record_operation(version, record)
 
 
 def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operation: str) -> CompactResult | None:
@@ -120,16 +117,17 @@ def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operat
     spark = handle.need_spark(f"{operation}()")
     timer = StepTimer()
     with timer.step("snapshot"):
-        reader = open_reader(handle)
-        choose_engine(handle, reader)
-        _check_writable(spark, reader)
-    commit = _merge(spark, handle, reader, bins, {"operation": operation}, timer)
+        version = open_version(handle)
+        choose_engine(version)
+        _check_writable(spark, version.reader)
+    files = version.snapshot
+    commit, version = _merge(spark, version, bins, {"operation": operation}, timer)
     if commit is None:
         return None
     with timer.step("index"):
-        index_new_files(handle)
-    result = _result(handle, reader.snapshot, [commit], timer)
-    _record(handle, None, result, operation)
+        index_new_files(version)
+    result = _result(handle, files, [commit], timer)
+    _record(version, None, result, operation)
     return result
 
 
@@ -141,34 +139,37 @@ def _check_writable(spark: SparkSession, reader: Reader) -> None:
 
 def _merge(
     spark: SparkSession,
-    handle: Handle,
-    reader: Reader,
+    version: TableVersion,
     bins: Sequence[Sequence[FileIdentity]],
     info: Mapping[str, Any],
     timer: StepTimer,
-) -> _Commit | None:
-    """Merge bins in one commit, without those that others changed meanwhile; None where none with rows is left."""
+) -> tuple[_Commit | None, TableVersion]:
+    """Merge bins in one commit, without those that others changed meanwhile; None where none with rows is left.
+
+    Returns the table's next version, too.
+    """
+    handle = version.handle
     for tries_left in reversed(range(_TRIES)):
-        live = _live_bins(reader.snapshot, bins)
+        live = _live_bins(version.snapshot, bins)
         if not live:
-            return None
+            return None, version
         try:
-            rewrite = _rewrite(handle, reader, live, timer)
+            rewrite = _rewrite(version, live, timer)
             if rewrite is None:
-                return None
-            info_with_rows = {**info, "rows": int(rewrite.rows.sum())}
-            committed = rewrite_in_place(spark, handle, rewrite, info_with_rows, timer)
+                return None, version
+            info_with_rows = {**info, "rows": int(rewrite.old.rows.sum())}
+            committed, version = rewrite_in_place(spark, version, rewrite, info_with_rows, timer)
         except (ConflictError, CorruptFileError, StorageError) as error:
-            reader = open_reader(handle)
+            version = open_version(handle)
             # Another rewrite of plain Parquet deletes the files that it replaces, even while they are read.
-            is_spoiled = isinstance(error, ConflictError) or len(_live_bins(reader.snapshot, bins)) < len(live)
+            is_spoiled = isinstance(error, ConflictError) or len(_live_bins(version.snapshot, bins)) < len(live)
             if not tries_left or not is_spoiled:
                 raise
             _log.info("%s; merging the remaining files again", error)
             continue
-        base = rewrite.reader.snapshot
+        base = rewrite.old.reader.snapshot
         warn_of_losses(handle.storage.root, committed.notes)
-        return _Commit(
+        commit = _Commit(
             version=committed.version,
             added=committed.sizes,
             removed=tuple(base.sizes.tolist()),
@@ -176,7 +177,8 @@ def _merge(
             directories=frozenset(base.partitions[i].directory for i in np.unique(base.partition_of).tolist()),
             notes=committed.notes,
         )
-    return None
+        return commit, version
+    return None, version
 
 
 def _live_bins(snapshot: Snapshot, bins: Sequence[Sequence[FileIdentity]]) -> list[Ints]:
@@ -186,15 +188,15 @@ def _live_bins(snapshot: Snapshot, bins: Sequence[Sequence[FileIdentity]]) -> li
     return [numbers for numbers in numbers_by_bin if numbers.min() >= 0]
 
 
-def _rewrite(handle: Handle, reader: Reader, bins: Sequence[Ints], timer: StepTimer) -> Rewrite | None:
+def _rewrite(version: TableVersion, bins: Sequence[Ints], timer: StepTimer) -> Rewrite | None:
     """Describe the rewrite of bins with rows; files without rows stay, as they may be all of a partition or table."""
     from zskip.spark.write.arrangement import MergedFiles
 
     with timer.step("footers"):
-        table = reader.snapshot
-        reader, footers = inspect_selected(handle, reader.select(table.take(np.concatenate(bins))))
+        table = version.snapshot
+        reader, footers = inspect_selected(version.handle, version.reader.select(table.take(np.concatenate(bins))))
     rows_of_bins = np.split(footers.rows, np.cumsum([len(numbers) for numbers in bins])[:-1])
-    if handle.format.is_plain:
+    if version.format.is_plain:
         bins = [numbers for numbers, rows in zip(bins, rows_of_bins, strict=True) if rows.any()]
         rows_of_bins = [rows for rows in rows_of_bins if rows.any()]
     if not bins:
@@ -205,14 +207,14 @@ def _rewrite(handle: Handle, reader: Reader, bins: Sequence[Ints], timer: StepTi
         bins=[np.arange(start, end) for start, end in itertools.pairwise(edges)],
         partition_of_file=snapshot.partition_of[edges[:-1]],
     )
-    return Rewrite(
+    old = OldFiles(
         reader=reader.select(snapshot),
-        arrangement=merged,
         rows=np.concatenate(rows_of_bins),
         compression=Compression(codec=footers.codec or "zstd"),
         traits=footers.traits,
         lost_traits=footers.lost_traits,
     )
+    return Rewrite(old=old, arrangement=merged)
 
 
 def _result(handle: Handle, files: Snapshot, commits: Sequence[_Commit], timer: StepTimer) -> CompactResult:

@@ -8,31 +8,20 @@ from dataclasses import replace
 import numpy as np
 
 from zskip.advisor.maintenance.row_scale import Bounds, scale_of
-from zskip.index import BoundIndex, refresh
+from zskip.index import BoundIndex
 from zskip.layout.layout import Layout
 from zskip.records import ALL_NULL, Field, Floats, Ints, Snapshot, Values
-from zskip.storage.overlay import Overlay
-from zskip.table.handle import Handle
-from zskip.table.index_binding import bind_index
+from zskip.table.index_binding import bind_index, complete_in_memory
 from zskip.table.refresh_index import refresh_index
-from zskip.table.session import is_case_sensitive, session_versions
+from zskip.table.version import TableVersion
 
 
-def bind_fresh_index(handle: Handle, snapshot: Snapshot, *, writes: bool) -> BoundIndex:
-    """Bind an index that knows all files; writes: whether to bring the one on disk up to date."""
-    if writes:
-        refresh_index(handle, new_only=True)
-        return bind_index(handle, snapshot, warn=False)
-    case_sensitive = is_case_sensitive(handle)
-    index = refresh(
-        Overlay(handle.home),
-        snapshot,
-        case_sensitive=case_sensitive,
-        check=False,
-        index_storage=None if handle.index_storage is None else Overlay(handle.index_storage),
-        workers=handle.workers,
-    )
-    return index.bind(snapshot, case_sensitive=case_sensitive, versions=session_versions(handle))
+def bind_fresh_index(version: TableVersion, files: Snapshot, *, writes: bool) -> BoundIndex:
+    """Bind an index that knows all files of a version to some; writes: whether to bring the one on disk up to date."""
+    if not writes:
+        return complete_in_memory(version.handle, files)
+    refresh_index(version, new_only=True)
+    return bind_index(version.handle, files, warn=False)
 
 
 def read_bounds(bound: BoundIndex, fields: Sequence[Field], layout: Layout | None = None) -> list[Bounds]:

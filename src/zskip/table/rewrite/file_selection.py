@@ -9,14 +9,11 @@ import numpy as np
 
 from zskip.errors import ConflictError, PredicateError
 from zskip.formats.footers.inspection import Inspection, inspect_footers
-from zskip.index import refresh
 from zskip.predicate import Columns, columns_of, is_unread, parse
-from zskip.records import Snapshot
-from zskip.storage.overlay import Overlay
+from zskip.records import FileIdentity, LiveFiles, Snapshot
 from zskip.table.handle import Handle
-from zskip.table.index_binding import bind_metadata
+from zskip.table.index_binding import bind_metadata, complete_in_memory
 from zskip.table.session import is_case_sensitive, merges_schemas, time_zone
-from zskip.table.unchanged_files import FileIdentity, LiveFiles
 
 if TYPE_CHECKING:
     from zskip.spark.formats import Reader
@@ -41,13 +38,10 @@ def select_partitions(handle: Handle, snapshot: Snapshot, where: str | None) -> 
     # What is true of all rows of a file is so without the deleted ones.
     stored = dataclasses.replace(snapshot, reading=dataclasses.replace(snapshot.reading, deleted=None))
     if snapshot.grouped_by and snapshot.reading.feature is None:
-        # Footers know the values of partition columns that the files hold; the overlay writes nothing.
-        index = refresh(Overlay(handle.storage), snapshot, workers=handle.workers)
+        # Footers know the values of partition columns that the files hold.
         # Log files change rows, but never their partition.
-        bound = index.bind(
-            dataclasses.replace(stored, reading=dataclasses.replace(stored.reading, changed=None)),
-            case_sensitive=case_sensitive,
-        )
+        unchanged = dataclasses.replace(stored, reading=dataclasses.replace(stored.reading, changed=None))
+        bound = complete_in_memory(handle, snapshot, unchanged)
     else:
         bound = bind_metadata(handle, stored)
     result = bound.prune(predicate)

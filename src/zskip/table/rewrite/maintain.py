@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from zskip.advisor.maintenance.planner import Batch
 from zskip.errors import ConflictError
-from zskip.records import FileSizes, Ints, Maintenance, Snapshot
+from zskip.records import FileSizes, Ints, Maintenance, Snapshot, identify_files
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import count_depths
@@ -22,8 +22,7 @@ from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.rewrite.optimize import optimize
 from zskip.table.rewrite.refit import Refit, find_refit
 from zskip.table.rewrite.writers import choose_engine
-from zskip.table.snapshot import open_reader
-from zskip.table.unchanged_files import identify_files
+from zskip.table.version import TableVersion, open_version
 
 _MOST_CONFLICTS = 5
 """Batches in a row that other writers may spoil before maintain gives up."""
@@ -51,12 +50,13 @@ class MaintenanceProgress:
 def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
     """Rewrite what is worth it, one commit a batch; committed batches stay if a later one fails."""
     started = time.monotonic()
+    version = open_version(handle)
     if not request.dry_run:
         handle.need_spark("maintain()")
-        choose_engine(handle, open_reader(handle))
+        choose_engine(version)
     check_index_version(handle)
     progress = MaintenanceProgress()
-    table = first = _plan(handle, request, progress)
+    table = first = _plan(version, request, progress)
     refit = find_refit(handle, request, table)
     refit_text = "" if refit is None else str(refit)
     if request.dry_run:
@@ -65,7 +65,7 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
         files = refit.choose_files(table, request.budget)
         _rewrite_by_new_tree(handle, request, table, refit, files, progress)
         refit_text += f"; {len(files):,} of {len(table.snapshot):,} files were rewritten by one"
-        table = _plan(handle, request, progress)
+        table = _plan(open_version(handle), request, progress)
     stopped, failures = "", 0
     while not stopped:
         batches_before = progress.batches
@@ -79,8 +79,8 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
                     "committed, the others were given up; try again later"
                 ) from error
             _log.info("%s; planning again", error)
-            table = _plan(handle, request, progress)
-    kept_after = _plan(handle, request, progress).plan.kept if progress.batches else first.plan.kept
+            table = _plan(open_version(handle), request, progress)
+    kept_after = _plan(open_version(handle), request, progress).plan.kept if progress.batches else first.plan.kept
     return Maintenance(
         path=handle.storage.root,
         version=progress.version or first.snapshot.version,
@@ -99,8 +99,8 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
     )
 
 
-def _plan(handle: Handle, request: MaintenanceRequest, progress: MaintenanceProgress) -> PlannedTable:
-    return plan_table(handle, request, spent=progress.spent, settled=progress.settled)
+def _plan(version: TableVersion, request: MaintenanceRequest, progress: MaintenanceProgress) -> PlannedTable:
+    return plan_table(version, request, spent=progress.spent, settled=progress.settled)
 
 
 def _rewrite_batches(

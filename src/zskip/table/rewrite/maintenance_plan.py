@@ -20,16 +20,14 @@ from zskip.layout.curves import curve_traits, default_curve
 from zskip.layout.layout import Layout
 from zskip.records import Field, Ints, Snapshot
 from zskip.table.advice.advise import parse_workload
-from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_metadata
 from zskip.table.journal import Clustering, read_clustering, read_journal
-from zskip.table.optimize_request import DEFAULT_FILE_SIZE, clustering_fields
-from zskip.table.predicates import name_keys
+from zskip.table.optimize_request import DEFAULT_FILE_SIZE
+from zskip.table.predicates import clustering_fields, name_keys
 from zskip.table.read.info import layout_of
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
-from zskip.table.session import is_case_sensitive, time_zone
-from zskip.table.snapshot import open_metadata
+from zskip.table.version import TableVersion
 from zskip.units import show_size
 
 _MOST_QUERIES = 300
@@ -39,8 +37,9 @@ _log = logging.getLogger("zskip")
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PlannedTable:
-    """The table at one moment, and the batches to rewrite."""
+    """A version of the table, and the batches to rewrite."""
 
+    version: TableVersion
     bound: BoundIndex
     by: tuple[str, ...]
     fields: tuple[Field, ...]
@@ -63,7 +62,7 @@ class PlannedTable:
 
 
 def plan_table(
-    handle: Handle,
+    version: TableVersion,
     request: MaintenanceRequest,
     *,
     spent: int,
@@ -71,15 +70,16 @@ def plan_table(
     bound: BoundIndex | None = None,
     parsed: ParsedWorkload | None = None,
 ) -> PlannedTable:
-    """Read the snapshot and the bounds of its files, and plan; raises what is wrong with the table or the request.
+    """Read the bounds of the files, and plan; raises what is wrong with the table or the request.
 
     spent: bytes of the budget; settled: paths of files to leave alone; bound: the files to plan for, those of today by
     default; parsed: the request's workload, if it is parsed already.
     """
-    bound = _bind(handle, dry_run=request.dry_run) if bound is None else bound
+    handle = version.handle
+    bound = _bind(version, dry_run=request.dry_run) if bound is None else bound
     snapshot = bound.snapshot
     clustering = read_clustering(read_journal(handle.home), snapshot)
-    by, curve, build = _choose_layout(handle, snapshot, clustering, request)
+    by, curve, build = _choose_layout(version, snapshot, clustering, request)
     target = request.target_file_size
     target = target or (clustering.newest.target_file_size if clustering else None) or DEFAULT_FILE_SIZE
     if request.budget is not None and request.budget < target and not request.any_budget:
@@ -87,7 +87,7 @@ def plan_table(
             f"budget={request.budget} is less than one file of {show_size(target)}; give more, or a smaller "
             "target_file_size"
         )
-    fields = clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle))
+    fields = _find_keys(version, snapshot, by)
     if clustering is not None and clustering.newest.operation.by != tuple(field.name for field in fields):
         clustering = None
     if parsed is None:
@@ -100,7 +100,7 @@ def plan_table(
         rows,
         columns,
         target=target,
-        deleted=_count_deleted_rows(handle, snapshot),
+        deleted=_count_deleted_rows(version, snapshot),
         budget=None if request.budget is None else max(request.budget - spent, 0),
         linear=curve_traits(curve).is_lexicographic,
         reference=None if clustering is None else _largest_run(clustering),
@@ -110,6 +110,7 @@ def plan_table(
         unseen=request.unseen,
     )
     return PlannedTable(
+        version=version,
         bound=bound,
         by=by,
         fields=fields,
@@ -124,33 +125,32 @@ def plan_table(
     )
 
 
-def _bind(handle: Handle, *, dry_run: bool) -> BoundIndex:
-    reader = open_metadata(handle)
-    reader.check()
-    if reader.indexes_files:
-        return bind_fresh_index(handle, reader.snapshot, writes=not dry_run)
-    return bind_metadata(handle, reader.snapshot)
+def _bind(version: TableVersion, *, dry_run: bool) -> BoundIndex:
+    version.metadata.check()
+    if version.metadata.indexes_files:
+        return bind_fresh_index(version, version.snapshot, writes=not dry_run)
+    return bind_metadata(version.handle, version.snapshot)
 
 
-def _count_deleted_rows(handle: Handle, snapshot: Snapshot) -> Ints | None:
+def _count_deleted_rows(version: TableVersion, snapshot: Snapshot) -> Ints | None:
     """(files,) the deleted rows of each file, None where files are their rows or nobody can tell."""
-    reader = open_metadata(handle)
     try:
-        return reader.count_deleted_rows(snapshot)
+        return version.metadata.count_deleted_rows(snapshot)
     finally:
-        reader.release()
+        version.metadata.release()
+
+
+def _find_keys(version: TableVersion, snapshot: Snapshot, by: Sequence[str]) -> tuple[Field, ...]:
+    return clustering_fields(by, snapshot, case_sensitive=version.case_sensitive, timezone=version.timezone)
 
 
 def _choose_layout(
-    handle: Handle, snapshot: Snapshot, clustering: Clustering | None, request: MaintenanceRequest
+    version: TableVersion, snapshot: Snapshot, clustering: Clustering | None, request: MaintenanceRequest
 ) -> tuple[tuple[str, ...], str, str]:
     """Choose columns, curve and build: those of the last time, or new ones."""
-    last = layout_of(handle, snapshot, clustering)
+    last = layout_of(version.handle, snapshot, clustering)
     if request.by is not None:
-        fields = clustering_fields(
-            request.by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle)
-        )
-        by = tuple(field.name for field in fields)
+        by = tuple(field.name for field in _find_keys(version, snapshot, request.by))
         if last is None or last.by != by:
             if last is not None:
                 _log.info("%s changes from %s to %s, batch by batch", snapshot.root, last.by, by)
@@ -161,7 +161,7 @@ def _choose_layout(
             'by=["a", "b"]'
         )
     try:
-        clustering_fields(last.by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle))
+        _find_keys(version, snapshot, last.by)
     except ColumnError as error:
         raise ColumnError(
             f'"{snapshot.root}" was clustered by {", ".join(last.by)}, which is no longer possible: {error}. Give "by" '

@@ -21,13 +21,10 @@ import pyarrow as pa
 
 from zskip.errors import ConflictError, CorruptFileError, StorageError, ZskipError, ZskipWarning
 from zskip.formats.compression import Compression
-from zskip.formats.footers.inspection import Inspection
-from zskip.index import refresh
 from zskip.layout.layout import Layout
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
-from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sample, Snapshot
-from zskip.storage.overlay import Overlay
+from zskip.records import Field, FileSizes, Ints, LiveFiles, Operation, OptimizeResult, Sample, Snapshot
 from zskip.table.advice.choose_layout import (
     ChosenLayout,
     check_columns_and_curve,
@@ -35,11 +32,10 @@ from zskip.table.advice.choose_layout import (
     choose_request_columns,
 )
 from zskip.table.handle import Handle
-from zskip.table.index_binding import check_index_version
+from zskip.table.index_binding import check_index_version, complete_in_memory
 from zskip.table.journal import Depths, count_depths, record_operation
 from zskip.table.optimize_request import (
     OptimizeRequest,
-    clustering_fields,
     files_per_partition,
     rows_per_page,
 )
@@ -51,21 +47,20 @@ from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import (
     OldFiles,
     Rewrite,
+    Writer,
     choose_engine,
     copy_files,
     open_target,
     open_writer,
     warn_of_losses,
 )
-from zskip.table.session import is_case_sensitive, time_zone
-from zskip.table.snapshot import open_reader, read_snapshot
-from zskip.table.unchanged_files import LiveFiles
+from zskip.table.version import TableVersion, open_version
 from zskip.types import DataType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.spark.formats import Reader
+    from zskip.spark.write.arrangement import ClusteredRows
 
 _MOST_FOOTERS = 2_000
 _AIM = 1.1
@@ -77,19 +72,15 @@ _log = logging.getLogger("zskip")
 class _Plan:
     """The files to rewrite, and what zskip knows of them before Spark starts."""
 
-    reader: Reader
-    """Of the files to rewrite only."""
+    old: OldFiles
     fields: tuple[Field, ...]
     """The clustering columns."""
-    footers: Inspection
     partition_rows: Ints
     """(partitions,)."""
     copied: Snapshot
     """The files that a new table gets as they are: one of each partition without rows, so that it stays one."""
     files: Ints
     """(partitions,) new files."""
-    compression: Compression
-    page_rows: int
 
 
 def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = None) -> OptimizeResult:
@@ -111,72 +102,89 @@ def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = N
 def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -> OptimizeResult:
     spark = handle.need_spark("optimize()")
     check_columns_and_curve(request)
-    timer = StepTimer()
+    timer, version = StepTimer(), open_version(handle)
     if not request.by:
         with timer.step("advise"):
-            advised = choose_request_columns(handle, request)
+            advised = choose_request_columns(version, request)
         if advised is None:
-            return unchanged(handle, timer)
-        request = advised
+            return unchanged(version, timer)
+        # The advice took a while, and has released what it read.
+        request, version = advised, open_version(handle)
     with timer.step("snapshot"):
-        reader = open_reader(handle)
-        reader.check()
-        engine = choose_engine(handle, reader, into=request.into, compression=request.compression)
-        plan = _plan(spark, handle, request, reader)
+        engine = choose_engine(version, into=request.into, compression=request.compression)
+        plan = _plan(spark, version, request)
         request = dataclasses.replace(request, by=tuple(field.name for field in plan.fields))
-    copied = plan.copied
-    if not plan.partition_rows.sum() and not len(copied):
-        return _result(handle, plan, request, timer)
+    has_rows = plan.partition_rows.sum() > 0
+    result = _result(handle, plan, request, timer)
+    if not has_rows and not len(plan.copied):
+        return result
     with open_target(handle, request.into) if target is None else nullcontext(target) as target:
-        if len(copied):
-            copy_files(handle.storage, target, copied)
-        if not plan.partition_rows.sum():
-            return dataclasses.replace(
-                _result(handle, plan, request, timer), files_after=len(copied), bytes_after=copied.bytes
-            )
-        writer = open_writer(spark, handle, target, engine)
-        try:
-            with timer.step("sample"):
-                sample = _sample(spark, plan, request)
-                plan, weighed = _size_files(spark, handle, plan, sample, request)
-            with timer.step("fit"):
-                chosen = choose_layout(handle, plan.reader.snapshot, weighed, plan.files, plan.partition_rows, request)
-                before, depths = _measure_before(handle, plan, sample, chosen)
-                if request.where is None and request.only is None:
-                    request = dataclasses.replace(request, depths=depths)
-            with timer.step("rewrite"):
-                writer.write(_rewrite(plan, chosen.layout, request))
-            with timer.step("commit"):
-                committed = writer.commit(_commit_info(plan, request, chosen))
-        except BaseException:
-            writer.abort()
-            raise
-        result = dataclasses.replace(
-            _result(handle, plan, request, timer),
-            version=committed.version,
-            rows=committed.rows,
-            files_after=len(copied) + len(committed.sizes),
-            bytes_after=copied.bytes + sum(committed.sizes),
-            predicted_share_before=before,
-            predicted_share_after=predict_share(chosen.layout, sample, chosen.workload),
-            curve=chosen.curve,
-            added=FileSizes.of(committed.sizes),
-            removed=FileSizes.of(plan.reader.snapshot.sizes.tolist() if request.into is None else []),
-            partitions=len(np.unique(plan.reader.snapshot.partition_of)),
-            batches=1,
-            writer=writer.writer,
-            writer_reason=writer.writer_reason,
-            notes=committed.notes,
-        )
-        warn_of_losses(handle.storage.root, committed.notes)
-        _record(target, request, result, chosen, committed.names)
-        with timer.step("index"):
-            index_new_files(target, chosen.layout.fields)
+        if len(plan.copied):
+            copy_files(handle.storage, target, plan.copied)
+        if not has_rows:
+            return dataclasses.replace(result, files_after=len(plan.copied), bytes_after=plan.copied.bytes)
+        writer = open_writer(spark, version, target, engine)
+        return _rewrite(spark, handle, plan, request, writer, result, timer)
+
+
+def _rewrite(
+    spark: SparkSession,
+    handle: Handle,
+    plan: _Plan,
+    request: OptimizeRequest,
+    writer: Writer,
+    result: OptimizeResult,
+    timer: StepTimer,
+) -> OptimizeResult:
+    """Fit the layout, write the files by it, commit and index them; result: what is known of the operation before."""
+    try:
+        with timer.step("sample"):
+            sample = _sample(spark, plan, request)
+            plan, weighed = _size_files(spark, handle, plan, sample, request)
+        with timer.step("fit"):
+            chosen = choose_layout(handle, plan.old.reader.snapshot, weighed, plan.files, plan.partition_rows, request)
+            before, depths = _measure_before(handle, plan, sample, chosen)
+            if request.where is None and request.only is None:
+                request = dataclasses.replace(request, depths=depths)
+        with timer.step("rewrite"):
+            writer.write(Rewrite(old=plan.old, arrangement=_arrange(chosen.layout)))
+        with timer.step("commit"):
+            committed = writer.commit(_commit_info(plan, request, chosen))
+    except BaseException:
+        writer.abort()
+        raise
+    files = plan.old.reader.snapshot
+    result = dataclasses.replace(
+        result,
+        version=committed.version,
+        rows=committed.rows,
+        files_after=len(plan.copied) + len(committed.sizes),
+        bytes_after=plan.copied.bytes + sum(committed.sizes),
+        predicted_share_before=before,
+        predicted_share_after=predict_share(chosen.layout, sample, chosen.workload),
+        curve=chosen.curve,
+        added=FileSizes.of(committed.sizes),
+        removed=FileSizes.of(files.sizes.tolist() if request.into is None else []),
+        partitions=len(np.unique(files.partition_of)),
+        batches=1,
+        writer=writer.writer,
+        writer_reason=writer.writer_reason,
+        notes=committed.notes,
+    )
+    warn_of_losses(handle.storage.root, committed.notes)
+    version = writer.next_version()
+    _record(version, request, result, chosen, committed.names)
+    with timer.step("index"):
+        index_new_files(version, chosen.layout.fields)
     return result
 
 
 def _record(
-    target: Handle, request: OptimizeRequest, result: OptimizeResult, chosen: ChosenLayout, names: tuple[str, ...]
+    version: TableVersion,
+    request: OptimizeRequest,
+    result: OptimizeResult,
+    chosen: ChosenLayout,
+    names: tuple[str, ...],
 ) -> None:
     operation = Operation(
         version=result.version,
@@ -201,17 +209,18 @@ def _record(
         or request.target_file_size
         or max(1, result.bytes_after // max(result.files_after, 1))
     )
-    record_operation(target, operation, names=names, layout=chosen.layout, target_file_size=size, depths=request.depths)
+    record_operation(
+        version, operation, names=names, layout=chosen.layout, target_file_size=size, depths=request.depths
+    )
 
 
-def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, reader: Reader) -> _Plan:
+def _plan(spark: SparkSession, version: TableVersion, request: OptimizeRequest) -> _Plan:
     """Read and check the table before anything is written."""
     from zskip.spark.write.rewrite import check_writable
 
+    handle, reader = version.handle, version.reader
     check_index_version(handle)
-    fields = clustering_fields(
-        request.by, reader.snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle)
-    )
+    fields = version.find_keys(request.by)
     if request.only is None:
         files = select_partitions(handle, reader.snapshot, request.where)
     else:
@@ -233,15 +242,16 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, reader:
         reader = reader.select(files)
     sizes = np.bincount(files.partition_of, files.sizes, count).astype(np.int64)
     compression = request.compression or Compression(codec=footers.codec or "zstd")
-    return _Plan(
+    old = OldFiles(
         reader=reader,
-        fields=fields,
-        footers=footers,
-        partition_rows=rows,
-        copied=copied,
-        files=files_per_partition(request, rows, sizes),
+        rows=footers.rows,
         compression=compression,
         page_rows=rows_per_page(handle.storage, files, rows, fields, compression),
+        traits=footers.traits,
+        lost_traits=footers.lost_traits,
+    )
+    return _Plan(
+        old=old, fields=fields, partition_rows=rows, copied=copied, files=files_per_partition(request, rows, sizes)
     )
 
 
@@ -267,11 +277,11 @@ def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sampl
     from zskip.spark.write.draw import draw_bernoulli, draw_reservoir
     from zskip.spark.write.rewrite import describe_jobs
 
-    frame = plan.reader.live_rows(spark)
-    with describe_jobs(spark, f"sample {len(plan.fields)} columns of {plan.reader.snapshot.root}"):
+    frame = plan.old.reader.live_rows(spark)
+    with describe_jobs(spark, f"sample {len(plan.fields)} columns of {plan.old.reader.snapshot.root}"):
         if request.sampling == "reservoir":
             return draw_reservoir(frame, plan.fields, ordinal_of(frame), ReservoirPlan.of, request.seed)
-        fraction = bernoulli_fraction(int(plan.footers.rows.sum()), int(plan.files.sum()))
+        fraction = bernoulli_fraction(int(plan.old.rows.sum()), int(plan.files.sum()))
         return draw_bernoulli(frame, plan.fields, ordinal_of(frame), fraction, request.seed)
 
 
@@ -284,13 +294,12 @@ def _size_files(
     """
     from zskip.spark.write.arrow.schema import NotArrow
 
-    rows, snapshot = int(plan.footers.rows.sum()), plan.reader.snapshot
+    rows, snapshot = int(plan.old.rows.sum()), plan.old.reader.snapshot
     is_whole = request.target_file_size is not None and plan.files.sum() > len(np.flatnonzero(plan.partition_rows))
     if not is_whole or not len(sample) or any(field.computed for field in plan.fields):
         return plan, sample
     try:
-        old = OldFiles(**_files_to_rewrite(plan))
-        sizes = old.through_arrow(spark, handle.storage, handle.storage, "").estimate_sizes(sample)
+        sizes = plan.old.through_arrow(spark, handle.storage, handle.storage, "").estimate_sizes(sample)
     except (NotArrow, pa.ArrowException, ZskipError, OSError) as error:
         _log.info("%s: the size of new files is that of the old ones: %s", snapshot.root, error)
         return plan, sample
@@ -303,21 +312,10 @@ def _size_files(
     return dataclasses.replace(plan, files=files), dataclasses.replace(sample, weights=weights)
 
 
-def _files_to_rewrite(plan: _Plan) -> dict[str, Any]:
-    return {
-        "reader": plan.reader,
-        "rows": plan.footers.rows,
-        "compression": plan.compression,
-        "page_rows": plan.page_rows,
-        "traits": plan.footers.traits,
-        "lost_traits": plan.footers.lost_traits,
-    }
-
-
-def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
+def _arrange(layout: Layout) -> ClusteredRows:
     from zskip.spark.write.arrangement import ClusteredRows
 
-    return Rewrite(arrangement=ClusteredRows(layout=layout), **_files_to_rewrite(plan))
+    return ClusteredRows(layout=layout)
 
 
 def _commit_info(plan: _Plan, request: OptimizeRequest, chosen: ChosenLayout) -> dict[str, Any]:
@@ -328,7 +326,7 @@ def _commit_info(plan: _Plan, request: OptimizeRequest, chosen: ChosenLayout) ->
         "curve": chosen.curve,
         "build": request.build,
         "where": request.where,
-        "rows": int(plan.footers.rows.sum()),
+        "rows": int(plan.old.rows.sum()),
         "seed": request.seed,
         **({} if chosen.fitted_to is None else {"fitted_to": chosen.fitted_to}),
     }
@@ -341,31 +339,30 @@ def _measure_before(
 
     With many files the share is that of a sample, and the depths are unknown.
     """
-    if not plan.reader.footers_count:
+    if not plan.old.reader.footers_count:
         return None, None
-    count = len(plan.footers.rows)
+    count = len(plan.old.rows)
     numbers = np.linspace(0, count - 1, min(count, _MOST_FOOTERS)).astype(np.int64)
-    files = plan.reader.snapshot.select(np.isin(np.arange(count), numbers))
+    files = plan.old.reader.snapshot.select(np.isin(np.arange(count), numbers))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZskipWarning)
         # In memory, so that the table stays as it was if a later step fails.
-        index = refresh(Overlay(handle.storage), files, workers=handle.workers)
-        bound = index.bind(files, case_sensitive=is_case_sensitive(handle))
-    depths = count_depths(bound, plan.fields) if len(files) == len(plan.reader.snapshot) else None
+        bound = complete_in_memory(handle, files)
+    depths = count_depths(bound, plan.fields) if len(files) == len(plan.old.reader.snapshot) else None
     stats = [bound.column(field.path) for field in plan.fields]
     if any(s is None or s.lower.dtype != c.dtype for s, c in zip(stats, sample.columns, strict=True)):
         return None, depths
     known = [s for s in stats if s is not None]
     ends = ([s.lower for s in known], [s.upper for s in known], [s.bounded for s in known])
-    return share_of_boxes(sample, *ends, plan.footers.rows[numbers], chosen.workload), depths
+    return share_of_boxes(sample, *ends, plan.old.rows[numbers], chosen.workload), depths
 
 
-def unchanged(handle: Handle, timer: StepTimer) -> OptimizeResult:
+def unchanged(version: TableVersion, timer: StepTimer) -> OptimizeResult:
     """The result for a table that should stay as it is."""
-    snapshot = read_snapshot(handle)
-    layout = last_layout(handle, snapshot)
+    snapshot = version.snapshot
+    layout = last_layout(version.handle, snapshot)
     return OptimizeResult(
-        path=handle.storage.root,
+        path=version.handle.storage.root,
         version=snapshot.version,
         curve="as it is",
         build="sample",
@@ -382,7 +379,7 @@ def unchanged(handle: Handle, timer: StepTimer) -> OptimizeResult:
 
 
 def _result(handle: Handle, plan: _Plan, request: OptimizeRequest, timer: StepTimer) -> OptimizeResult:
-    files = plan.reader.snapshot
+    files = plan.old.reader.snapshot
     return OptimizeResult(
         path=handle.storage.root if request.into is None else request.into,
         version=files.version,
@@ -393,9 +390,9 @@ def _result(handle: Handle, plan: _Plan, request: OptimizeRequest, timer: StepTi
         files_after=0,
         bytes_before=files.bytes,
         bytes_after=0,
-        rows=int(plan.footers.rows.sum()),
+        rows=int(plan.old.rows.sum()),
         seconds=timer.seconds,
         predicted_share_before=None,
         predicted_share_after=None,
-        compression=str(plan.compression),
+        compression=str(plan.old.compression),
     )

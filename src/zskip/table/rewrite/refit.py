@@ -17,7 +17,6 @@ from zskip.table.handle import Handle
 from zskip.table.predicates import name_keys
 from zskip.table.rewrite.maintenance_plan import PlannedTable
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
-from zskip.table.snapshot import open_reader
 
 _GAIN = 0.8
 """A new tree is worth fitting where it reads less than this part of what is read now."""
@@ -85,7 +84,7 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
         partition_rows=partition_rows,
         unseen=request.unseen,
     )
-    sample = _draw(handle, table, int(target.files.sum()))
+    sample = _draw(table, int(target.files.sum()))
     named = name_keys(handle, table.snapshot, table.fields, parsed.predicates)
     parsed = dataclasses.replace(parsed, predicates=named)
     sampled = SampledTable(sample, table.snapshot.partition_fields, table.snapshot.partitions)
@@ -96,13 +95,13 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
     return Refit(now=now, then=then, layout=fit_layout(sample, target, parsed, table.curve), reads=reads)
 
 
-def _draw(handle: Handle, table: PlannedTable, files: int) -> Sample:
+def _draw(table: PlannedTable, files: int) -> Sample:
     from zskip.spark.schema import ordinal_of
     from zskip.spark.write.draw import draw_bernoulli
     from zskip.spark.write.rewrite import describe_jobs
 
-    spark = handle.need_spark("maintain()")
-    reader = open_reader(handle).select(table.snapshot)
+    spark = table.version.handle.need_spark("maintain()")
+    reader = table.version.reader.select(table.snapshot)
     fraction = bernoulli_fraction(int(table.rows.sum()), files)
     try:
         with describe_jobs(spark, f"sample {len(table.fields)} columns of {table.snapshot.root}"):

@@ -27,6 +27,7 @@ from zskip.storage import Storage
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import ARROW, SPARK
 from zskip.table.rewrite.step_timer import StepTimer
+from zskip.table.version import TableVersion, open_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,14 +78,15 @@ class OldFiles:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Rewrite(OldFiles):
+class Rewrite:
     """What to write, and how."""
 
+    old: OldFiles
     arrangement: Arrangement
 
     def notes(self, kept: FileTraits) -> tuple[str, ...]:
         """What new files lose that keep only some of the traits, a sentence for each."""
-        return (*self.lost_traits, *self.traits.lost_in(kept))
+        return (*self.old.lost_traits, *self.old.traits.lost_in(kept))
 
 
 class Writer(Protocol):
@@ -104,23 +106,27 @@ class Writer(Protocol):
     def abort(self) -> None:
         """Remove files that were written but not committed."""
 
+    def next_version(self) -> TableVersion:
+        """The version of the table after the commit."""
+
 
 def choose_engine(
-    handle: Handle, reader: Reader, *, into: str | None = None, compression: Compression | None = None
+    version: TableVersion, *, into: str | None = None, compression: Compression | None = None
 ) -> Engine | None:
     """Choose the engine that commits a rewrite, None for the format; raises UnsupportedError where neither can.
 
     into: the path of a new table, None to rewrite in place; compression: the one requested, if any.
     """
+    version.metadata.check()
     if into is not None:
-        if not handle.format.is_plain:
+        if not version.format.is_plain:
             raise UnsupportedError(
-                f'into= writes a plain Parquet table, and "{handle.storage.root}" is of the format '
-                f"{handle.format.name}; leave into= out: the versions of the table before the rewrite stay"
+                f'into= writes a plain Parquet table, and "{version.handle.storage.root}" is of the format '
+                f"{version.format.name}; leave into= out: the versions of the table before the rewrite stay"
             )
         return None
-    reader.check_rewritable(compression)
-    return reader.engine
+    version.reader.check_rewritable(compression)
+    return version.reader.engine
 
 
 @contextmanager
@@ -157,12 +163,15 @@ def copy_files(source: Storage, target: Handle, files: Snapshot) -> None:
 class FileWriter:
     """Writes files into a staging directory, through Arrow where that changes nothing; the format commits them."""
 
-    def __init__(self, spark: SparkSession, source: Storage, target: Handle, *, replaces: bool) -> None:
-        """source: of the files to read; replaces: whether the commit removes them."""
+    def __init__(self, spark: SparkSession, version: TableVersion, target: Handle) -> None:
+        """version: has the files to read; target: the table itself, or another one."""
         self._spark = spark
-        self._source = source
+        self._version = version
+        self._source = version.handle.storage
         self._target = target
-        self._replaces = replaces
+        self._replaces = target is version.handle
+        self._format = version.format if self._replaces else target.format
+        self._committed = 0
         self.writer = SPARK
         self.writer_reason = ""
         self._staging: str | None = None
@@ -176,13 +185,13 @@ class FileWriter:
         """Write the new files and check that they hold every live row of each partition."""
         from zskip.spark.write.rewrite import describe_jobs
 
-        self._reader, self._base = rewrite.reader, rewrite.reader.snapshot
+        self._reader, self._base = rewrite.old.reader, rewrite.old.reader.snapshot
         snapshot, roads = self._base, [partial(self._write_rows, rewrite)]
         if not rewrite.arrangement.needs_spark:
             roads.insert(0, partial(self._write_files, rewrite))
         with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
             written = stage_files(
-                self._target.format,
+                self._format,
                 self._target.storage,
                 roads,
                 lambda staging, reason: self._write_by_spark(rewrite, staging, reason),
@@ -190,9 +199,9 @@ class FileWriter:
             )
             self._staging, self.writer_reason = written.directory, written.spark_reason
             self.writer = SPARK if self.writer_reason else ARROW
-            traits = rewrite.traits
+            traits = rewrite.old.traits
             self._notes = rewrite.notes(traits.kept_by_spark if self.writer_reason else traits.kept_by_arrow)
-            live = rewrite.reader.count_live_rows(rewrite.rows)
+            live = rewrite.old.reader.count_live_rows(rewrite.old.rows)
         numbers = [number for number, _ in written.files]
         files = [file for _, file in written.files]
         target = self._target
@@ -213,7 +222,7 @@ class FileWriter:
         """Write what files hold, through Arrow alone."""
         from zskip.spark.write.arrow.job import RowsWritten
 
-        job = rewrite.through_arrow(self._spark, self._source, self._target.storage, staging)
+        job = rewrite.old.through_arrow(self._spark, self._source, self._target.storage, staging)
         return RowsWritten(rewrite.arrangement.write_files(job), job.rows)
 
     def _write_rows(self, rewrite: Rewrite, staging: str) -> RowsWritten:
@@ -221,21 +230,21 @@ class FileWriter:
         from zskip.spark.schema import ordinal_of, restore_field_ids
         from zskip.spark.write.arrow.job import ArrowRows, RowsWritten, rows_session
 
-        rows, reader = int(rewrite.rows.sum()), rewrite.reader
+        rows, reader = int(rewrite.old.rows.sum()), rewrite.old.reader
         columns = str(restore_field_ids(self._spark, reader.schema, reader.declared_columns()).data.json())
         live = rewrite.arrangement.live_rows(rows_session(self._spark), reader)
         job = ArrowRows(
             spark=self._spark,
             target=self._target.storage,
             staging=staging,
-            compression=rewrite.compression,
-            page_rows=rewrite.page_rows,
+            compression=rewrite.old.compression,
+            page_rows=rewrite.old.page_rows,
             frame=live,
             ordinal=ordinal_of(live),
             row_bytes=self._base.bytes / max(rows, 1),
             stored=columns if reader.files_hold_rows else reader.stored_columns(live),
             snapshot=self._base,
-            traits=rewrite.traits.kept_by_arrow,
+            traits=rewrite.old.traits.kept_by_arrow,
         )
         return RowsWritten(rewrite.arrangement.write_rows(job, rows), rows)
 
@@ -244,12 +253,12 @@ class FileWriter:
         from zskip.spark.write.rewrite import WriteOptions, write_rows, writing_session
 
         options = WriteOptions(
-            compression=rewrite.compression,
-            page_rows=rewrite.page_rows,
-            bloom_filters=rewrite.traits.kept_by_spark.bloom_filters,
+            compression=rewrite.old.compression,
+            page_rows=rewrite.old.page_rows,
+            bloom_filters=rewrite.old.traits.kept_by_spark.bloom_filters,
         )
         session = writing_session(self._spark, by_name=self._base.reading.declared is not None)
-        reader, arrangement = rewrite.reader, rewrite.arrangement
+        reader, arrangement = rewrite.old.reader, rewrite.arrangement
         if reader.files_hold_rows:
             declared = (self._base.reading.declared or (None,))[0]
             reader = reader.with_schema(restore_field_ids(session, reader.schema, declared))
@@ -258,19 +267,19 @@ class FileWriter:
         check_spark_writes(self._base.root, stored or reader.declared_columns(), reason)
         rows = rows if stored is None else name_as_stored(rows, stored)
         write_rows(rows, self._target.storage.uri(staging), options)
-        return int(rewrite.rows.sum())
+        return int(rewrite.old.rows.sum())
 
     def commit(self, info: Mapping[str, Any]) -> EngineCommit:
         """Let the format commit the staged files."""
         from zskip.spark.formats import EngineCommit
 
         replaced = np.full(len(self._base), self._replaces)
-        version = self._target.format.replace(self._base, replaced, self._staged, info)
+        self._committed = self._format.replace(self._base, replaced, self._staged, info)
         self._release()
         if not self._staged:
             self._abort_staging()
         return EngineCommit(
-            version=version,
+            version=self._committed,
             sizes=tuple(file.size for file in self._staged),
             names=tuple(file.name for file in self._staged),
             rows=self._rows,
@@ -284,7 +293,20 @@ class FileWriter:
 
     def _abort_staging(self) -> None:
         if self._staging is not None:
-            self._target.format.abort(self._staging)
+            self._format.abort(self._staging)
+
+    def next_version(self) -> TableVersion:
+        """The version that the commit made: that of before with the new files, where nothing else has changed."""
+        if not self._replaces:
+            return open_version(self._target)
+        version = self._version
+
+        def read() -> Snapshot | None:
+            gone, paths = set(self._base.paths), version.snapshot.paths
+            removed = np.fromiter((path in gone for path in paths), np.bool_, len(paths))
+            return self._format.snapshot_after(version.snapshot, removed, self._staged, self._committed)
+
+        return TableVersion(version.handle, version.reader.after_commit(read))
 
     def _release(self) -> None:
         if self._reader is not None:
@@ -294,8 +316,9 @@ class FileWriter:
 class EngineWriter:
     """Hands rows, already routed to their files, to the engine."""
 
-    def __init__(self, spark: SparkSession, engine: Engine) -> None:
+    def __init__(self, spark: SparkSession, handle: Handle, engine: Engine) -> None:
         self._spark = spark
+        self._handle = handle
         self._engine = engine
         self.writer = SPARK
         self.writer_reason = ENGINE_WRITES
@@ -311,39 +334,43 @@ class EngineWriter:
         from zskip.spark.schema import ordinal_of
         from zskip.spark.write.rewrite import describe_jobs, writing_session
 
-        rewrite, snapshot = self._rewrite, self._rewrite.reader.snapshot
+        rewrite, snapshot = self._rewrite, self._rewrite.old.reader.snapshot
         with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
             arrangement = rewrite.arrangement
-            live = arrangement.live_rows(writing_session(self._spark), rewrite.reader)
+            live = arrangement.live_rows(writing_session(self._spark), rewrite.old.reader)
             rows = RoutedRows(
                 frame=arrangement.routed(live, ordinal_of(live)),
                 partition_of_file=arrangement.partition_of_file,
                 rows=self._count_rows(),
-                compression=rewrite.compression,
-                page_rows=rewrite.page_rows,
+                compression=rewrite.old.compression,
+                page_rows=rewrite.old.page_rows,
             )
             committed = self._engine.commit(snapshot, rows, info)
             return dataclasses.replace(committed, notes=rewrite.notes(NO_TRAITS))
 
     def _count_rows(self) -> int:
         """The live rows of the files; where other files change them, the engine's own reader counts."""
-        reader = self._rewrite.reader
+        reader = self._rewrite.old.reader
         if reader.snapshot.reading.changed is None:
-            return int(reader.count_live_rows(self._rewrite.rows).sum())
+            return int(reader.count_live_rows(self._rewrite.old.rows).sum())
         return reader.live_rows(self._spark).count()
 
     def abort(self) -> None:
         """Do nothing: an engine cleans up after a failed commit itself."""
 
+    def next_version(self) -> TableVersion:
+        """The version that is current now."""
+        return open_version(self._handle)
 
-def open_writer(spark: SparkSession, handle: Handle, target: Handle, engine: Engine | None) -> Writer:
+
+def open_writer(spark: SparkSession, version: TableVersion, target: Handle, engine: Engine | None) -> Writer:
     """Choose who writes a rewrite's files; engine: as `choose_engine` has it.
 
     target: the table itself, or another one, to which the rows are copied.
     """
     if engine is not None:
-        return EngineWriter(spark, engine)
-    return FileWriter(spark, handle.storage, target, replaces=target is handle)
+        return EngineWriter(spark, version.handle, engine)
+    return FileWriter(spark, version, target)
 
 
 def warn_of_losses(root: str, notes: Sequence[str]) -> None:
@@ -355,25 +382,28 @@ def warn_of_losses(root: str, notes: Sequence[str]) -> None:
 
 def rewrite_in_place(
     spark: SparkSession,
-    handle: Handle,
+    version: TableVersion,
     rewrite: Rewrite,
     info: Mapping[str, Any],
     timer: StepTimer,
-) -> EngineCommit:
-    """Write the new files of one rewrite and commit them in place of the old, or change nothing."""
-    writer = open_writer(spark, handle, handle, rewrite.reader.engine)
+) -> tuple[EngineCommit, TableVersion]:
+    """Write the new files of one rewrite and commit them in place of the old, or change nothing.
+
+    Returns the table's next version, too.
+    """
+    writer = open_writer(spark, version, version.handle, rewrite.old.reader.engine)
     try:
         with timer.step("rewrite"):
             writer.write(rewrite)
         with timer.step("commit"):
-            return writer.commit(info)
+            return writer.commit(info), writer.next_version()
     except BaseException:
         writer.abort()
         raise
 
 
 def _check_rows(rewrite: Rewrite, live: Ints, written: Ints) -> None:
-    snapshot = rewrite.reader.snapshot
+    snapshot = rewrite.old.reader.snapshot
     expected = np.bincount(snapshot.partition_of, live, len(snapshot.partitions)).astype(np.int64)
     if not np.array_equal(written, expected):
         first = int(np.argmax(written != expected))
@@ -388,6 +418,6 @@ def _check_file_rows(rewrite: Rewrite, live: Ints, written: npt.NDArray[np.integ
     if expected is not None and not np.array_equal(written, expected):
         first = int(np.argmax(written != expected))
         raise ConflictError(
-            f'a new file of "{rewrite.reader.snapshot.root}" should have {expected[first]} rows but has '
+            f'a new file of "{rewrite.old.reader.snapshot.root}" should have {expected[first]} rows but has '
             f"{int(written[first])}; nothing was committed. If nobody else writes to the table, report this"
         )

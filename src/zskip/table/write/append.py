@@ -33,7 +33,6 @@ from zskip.table.optimize_request import (
     DEFAULT_FILE_SIZE,
     OptimizeRequest,
     check_request,
-    clustering_fields,
     rows_per_page,
 )
 from zskip.table.predicates import check_keys
@@ -41,8 +40,7 @@ from zskip.table.read.info import layout_of
 from zskip.table.refresh_index import RefreshedIndex, index_new_files
 from zskip.table.rewrite.file_bounds import read_bounds
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.session import is_case_sensitive, time_zone
-from zskip.table.snapshot import open_reader
+from zskip.table.version import TableVersion, open_version
 from zskip.table.write.incoming import align, check_frame, find_broken_rule
 from zskip.table.write.stage_rows import INPUT_ORDER, StagedRows, WritePlan, stage_rows
 
@@ -78,22 +76,23 @@ def append(
     handle.need_spark("append()")
     timer = StepTimer()
     with timer.step("check"):
-        schema = open_reader(handle).schema
-        handle.format.check_appendable()
+        version = open_version(handle)
+        schema = version.reader.schema
+        version.format.check_appendable()
         check_index_version(handle)
-        rules = handle.format.row_rules()
-        aligned = align(df, schema, rules, case_sensitive=is_case_sensitive(handle))
+        rules = version.format.row_rules()
+        aligned = align(df, schema, rules, case_sensitive=version.case_sensitive)
         check_writable(aligned)
         if batch is not None and _is_committed(handle, batch):
             return no_rows(handle, None, schema.snapshot, timer)
-        plan = _plan(handle, schema.snapshot, request).follow(rules)
+        plan = _plan(version, request).follow(rules)
         check_keys(aligned, schema.snapshot, plan.fields)
 
     def commit(staged: StagedRows) -> int | None:
         info = describe_write("append", staged, plan)
-        return handle.format.append(schema.snapshot, staged.files, info, batch)
+        return version.format.append(schema.snapshot, staged.files, info, batch)
 
-    return write_and_commit(handle, aligned, plan, "append", commit, timer)
+    return write_and_commit(handle, aligned, plan, "append", commit, timer, version)
 
 
 def write_and_commit(
@@ -103,11 +102,12 @@ def write_and_commit(
     operation: str,
     commit: Callable[[StagedRows], int | None],
     timer: StepTimer,
+    base: TableVersion | None = None,
 ) -> WriteResult:
     """Write the rows, commit them, and index the new files; without rows, or a version, nothing changes.
 
     frame: as `stage_rows` takes it; operation: its name in the journal; commit: commits the files and returns the new
-    version, None where the table holds them already.
+    version, None where the table holds them already; base: the table before, if all its files stay.
     """
     from zskip.spark.jobs import counting_jobs, describe_jobs
     from zskip.spark.jvm.compat import active_session
@@ -132,8 +132,6 @@ def write_and_commit(
         except BaseException:
             _abort(handle, staged)
             raise
-        # A new table shows its format only now.
-        handle = dataclasses.replace(handle)
         result = dataclasses.replace(
             no_rows(handle, plan, plan.snapshot, timer),
             version=version,
@@ -145,14 +143,25 @@ def write_and_commit(
         )
         # Journal and index are about main.
         if handle.is_on_main:
-            _record(handle, result, staged, plan, operation)
+            # A new table shows its format only now.
+            table = open_version(dataclasses.replace(handle)) if base is None else _next_version(base, staged, version)
+            _record(table, result, staged, plan, operation)
             with timer.step("index"):
-                indexed = index_new_files(handle, plan.fields)
+                indexed = index_new_files(table, plan.fields)
             if staged.chosen is not None and result.predicted_share is None and indexed is not None:
                 bound = _bind_new_files(indexed, staged)
                 result = dataclasses.replace(result, predicted_share=_measured_share(bound, staged, plan))
                 _warn_of_nulls(bound, plan.fields)
         return dataclasses.replace(result, jobs=count_jobs(spark))
+
+
+def _next_version(base: TableVersion, staged: StagedRows, version: int) -> TableVersion:
+    """The version of a table that an append has made."""
+
+    def read() -> Snapshot | None:
+        return base.format.snapshot_after(base.snapshot, np.zeros(len(base.snapshot), np.bool_), staged.files, version)
+
+    return TableVersion(base.handle, base.reader.after_commit(read))
 
 
 def _bind_new_files(indexed: RefreshedIndex, staged: StagedRows) -> BoundIndex:
@@ -211,14 +220,15 @@ def _is_committed(handle: Handle, batch: BatchId) -> bool:
     return last is not None and last >= batch.version
 
 
-def _plan(handle: Handle, snapshot: Snapshot, request: OptimizeRequest | None) -> WritePlan:
+def _plan(version: TableVersion, request: OptimizeRequest | None) -> WritePlan:
     """Plan an append by the table's own layout, or by the request's if the table has none."""
+    handle, snapshot = version.handle, version.snapshot
     clustering = read_clustering(read_journal(handle.home), snapshot)
-    layout = _layout_that_applies(handle, snapshot, clustering)
+    layout = _layout_that_applies(version, clustering)
     if layout is not None:
-        names = None if request is None else [field.name for field in _fields(handle, snapshot, request.by)]
+        names = None if request is None else [field.name for field in version.find_keys(request.by)]
         request = _request(layout, clustering, request, names)
-    fields = () if request is None else _fields(handle, snapshot, request.by)
+    fields = () if request is None else version.find_keys(request.by)
     if not len(snapshot):
         return plan_new_rows(snapshot, fields, request)
     some, footers = read_clear_footers(handle.storage, snapshot, _MOST_FOOTERS, handle.workers)
@@ -248,20 +258,16 @@ def _own_cuts(handle: Handle, layout: Layout | None, fields: Sequence[Field]) ->
     return layout if columns == others else None
 
 
-def _fields(handle: Handle, snapshot: Snapshot, by: Sequence[str]) -> tuple[Field, ...]:
-    return clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle))
-
-
-def _layout_that_applies(handle: Handle, snapshot: Snapshot, clustering: Clustering | None) -> LayoutInfo | None:
+def _layout_that_applies(version: TableVersion, clustering: Clustering | None) -> LayoutInfo | None:
     """The table's layout; None also where a column of it was dropped since, or is of a type without an order."""
-    layout = layout_of(handle, snapshot, clustering)
+    layout = layout_of(version.handle, version.snapshot, clustering)
     if layout is None:
         return None
     try:
-        _fields(handle, snapshot, layout.by)
+        version.find_keys(layout.by)
     except ColumnError as error:
         text = '"%s" was clustered by %s, which is no longer possible, so new rows are not placed by it: %s'
-        _log.warning(text, snapshot.root, ", ".join(layout.by), error)
+        _log.warning(text, version.handle.storage.root, ", ".join(layout.by), error)
         return None
     return layout
 
@@ -308,14 +314,14 @@ def _request(
     )
 
 
-def _record(handle: Handle, result: WriteResult, staged: StagedRows, plan: WritePlan, operation: str) -> None:
+def _record(table: TableVersion, result: WriteResult, staged: StagedRows, plan: WritePlan, operation: str) -> None:
     layout, file_size = None if staged.chosen is None else staged.chosen.layout, None
     follows = layout is not None and layout is plan.layout
     if plan.request is not None:
         size = result.bytes // max(result.files, 1)
         file_size = plan.request.long_term_file_size or plan.request.target_file_size or max(size, 1)
     record_operation(
-        handle,
+        table,
         Operation(
             version=result.version,
             time_ms=int(1000 * time.time()),

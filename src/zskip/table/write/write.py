@@ -29,12 +29,12 @@ from zskip.table.advice.choose_layout import check_columns_and_curve
 from zskip.table.catalog_updates import notifying_catalog, registering_new_table
 from zskip.table.handle import Handle, storage_at
 from zskip.table.index_binding import check_index_version
-from zskip.table.optimize_request import OptimizeRequest, clustering_fields
-from zskip.table.predicates import check_keys
+from zskip.table.optimize_request import OptimizeRequest
+from zskip.table.predicates import check_keys, clustering_fields
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import open_target
 from zskip.table.session import is_session_case_sensitive, session_time_zone
-from zskip.table.snapshot import open_reader
+from zskip.table.version import open_version
 from zskip.table.write.append import append, describe_write, plan_new_rows, write_and_commit
 from zskip.table.write.incoming import align, check_frame, column_key
 from zskip.table.write.stage_rows import StagedRows, WritePlan
@@ -216,7 +216,7 @@ def _write_new_iceberg_table(
         handle.format.check_appendable()
         with timer.step("check"):
             check_index_version(handle)
-            frame, plan = _fit_to_table(spark, frame, handle, request)
+            frame, plan = _fit_to_table(frame, handle, request)
 
         def commit(staged: StagedRows) -> int | None:
             info = describe_write("write", staged, plan)
@@ -259,17 +259,13 @@ def _check_partitions(spark: SparkSession, target: WriteTarget, partition_by: Se
         raise InputError(f'partition_by={partition_names}: "{target.name}" is {now}; leave partition_by out')
 
 
-def _fit_to_table(
-    spark: SparkSession, df: DataFrame, handle: Handle, request: OptimizeRequest
-) -> tuple[DataFrame, WritePlan]:
+def _fit_to_table(df: DataFrame, handle: Handle, request: OptimizeRequest) -> tuple[DataFrame, WritePlan]:
     """The rows with a table's columns, and how to write them in an order of their own."""
-    schema, rules = open_reader(handle).schema, handle.format.row_rules()
-    case_sensitive = is_session_case_sensitive(spark)
-    frame = align(df, schema, rules, case_sensitive=case_sensitive)
+    version = open_version(handle)
+    schema, rules = version.reader.schema, version.format.row_rules()
+    frame = align(df, schema, rules, case_sensitive=version.case_sensitive)
     check_writable(frame)
-    by = clustering_fields(
-        request.by, schema.snapshot, case_sensitive=case_sensitive, timezone=session_time_zone(spark)
-    )
+    by = version.find_keys(request.by)
     check_keys(frame, schema.snapshot, by)
     return frame, plan_new_rows(schema.snapshot, by, request).follow(rules)
 
@@ -292,7 +288,7 @@ def _overwrite(
             frame, plan = columns.frame, _plan(spark, handle.storage.root, columns, request)
         else:
             _check_partitions(spark, target, partition_by)
-            frame, plan = _fit_to_table(spark, df, handle, request)
+            frame, plan = _fit_to_table(df, handle, request)
 
     def commit(staged: StagedRows) -> int:
         info = describe_write("write", staged, plan)
