@@ -30,7 +30,7 @@ _LISTINGS_AT_ONCE = 32
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class FoundTable:
-    """A table as it was found; `error` says why it cannot be opened."""
+    """A table that matches a pattern; `error` says why it cannot be opened."""
 
     name: str
     handle: Handle | None = None
@@ -184,7 +184,7 @@ def _is_data(entry: FileInfo) -> bool:
 
 
 def _holds_data(storage: Storage, directory: str, levels: int) -> bool:
-    """Whether a partition holds Parquet files, by the first that is found."""
+    """Whether a partition holds Parquet files, by the first that it has."""
     entries = [entry for entry in storage.list_dir(directory) if not is_hidden(_name(entry))]
     if any(_is_data(entry) for entry in entries):
         return True
@@ -217,13 +217,13 @@ def _match_names(spark: SparkSession, parts: Sequence[str], pattern: str) -> Ite
     """The matching names as SQL text; raises TableNotFoundError with the nearest where none matches."""
     catalog = parts[:-2]
     prefix = "".join(f"{_quote(part)}." for part in catalog)
-    wanted = parts[-2] if len(parts) > 1 else spark.catalog.currentDatabase()
+    name_pattern = parts[-2] if len(parts) > 1 else spark.catalog.currentDatabase()
     databases = _list(spark, f"SHOW NAMESPACES{f' IN {prefix[:-1]}' if prefix else ''}", lambda row: row[0], pattern)
-    matching = [database for database in databases if fnmatchcase(database.lower(), wanted.lower())]
+    matching = [database for database in databases if fnmatchcase(database.lower(), name_pattern.lower())]
     if not matching:
-        raise TableNotFoundError(f'no database matches "{wanted}" of "{pattern}"{_near(wanted, databases)}')
+        raise TableNotFoundError(f'no database matches "{name_pattern}" of "{pattern}"{_near(name_pattern, databases)}')
     names: list[str] = []
-    found = False
+    has_match = False
     for database in matching:
         rows = _list(
             spark,
@@ -234,9 +234,9 @@ def _match_names(spark: SparkSession, parts: Sequence[str], pattern: str) -> Ite
         for name in filter(None, rows):
             names.append(name)
             if fnmatchcase(name.lower(), parts[-1].lower()):
-                found = True
+                has_match = True
                 yield f"{prefix}{_quote(database)}.{_quote(name)}"
-    if not found:
+    if not has_match:
         raise TableNotFoundError(f'no table matches "{pattern}"{_near(parts[-1], names)}')
 
 

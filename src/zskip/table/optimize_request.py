@@ -31,6 +31,9 @@ ARROW, SPARK = "arrow", "spark"
 DEFAULT_FILE_SIZE = 128_000_000
 """Bytes of a file where the caller gives neither a size nor a number of files."""
 
+Beside = tuple[tuple[Values, Floats], ...]
+"""For each clustering column, values of the files that stay and the number of rows that each stands for."""
+
 _Request = TypeVar("_Request")
 
 
@@ -113,22 +116,10 @@ class OptimizeRequest:
     seed: int = 0
     compression: Compression | None = field(default=None, metadata={"check": lambda _, value: read_compression(value)})
     """None to keep the codec of the files."""
-    operation: str = "optimize"
-    """Its name in the commit and the journal."""
-    long_term_file_size: int | None = None
-    """Bytes that files should have in the long run, where `files` gives their number now."""
-    only: frozenset[FileIdentity] | None = None
-    """The files to rewrite, chosen by a planner; None for all."""
     workload: Given = field(default=None, metadata={"check": make_repeatable})
     """The workload to fit the layout to; None for the recorded one where zskip chooses columns or curve."""
     unseen: float = field(default=UNSEEN, metadata={"check": read_share})
     """Share (0 to 1) of tomorrow's queries that the workload does not tell."""
-    guide: Layout | None = None
-    """A layout by the same columns, curve and build, by whose cuts rows are placed as far as there are enough."""
-    beside: tuple[tuple[Values, Floats], ...] = ()
-    """For each clustering column, values of the files that stay and the number of rows that each stands for."""
-    depths: Depths | None = None
-    """Depths of the whole table before a call whose first part this is."""
     max_batch: int | None = field(default=None, metadata={"check": read_size})
     """Bytes of files to rewrite in one commit; None for all in one."""
     jobs: int = field(default=1, metadata={"check": read_count})
@@ -138,6 +129,24 @@ class OptimizeRequest:
     def needs_workload(self) -> bool:
         """Whether a workload chooses columns or curve, or the layout is fitted to one."""
         return not self.by or _is_fitted(self.curve) or self.workload is not None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RewriteJob:
+    """One rewrite: of all files that the options of its layout select, or as a part of something larger."""
+
+    options: OptimizeRequest
+    operation: str = "optimize"
+    """Its name in the commit and the journal."""
+    long_term_file_size: int | None = None
+    """Bytes that files should have in the long run, where `options.files` gives their number now."""
+    only: frozenset[FileIdentity] | None = None
+    """The files to rewrite, chosen by a planner; None for all."""
+    guide: Layout | None = None
+    """A layout by the same columns, curve and build, by whose cuts rows are placed as far as there are enough."""
+    beside: Beside = ()
+    depths: Depths | None = None
+    """Depths of the whole table before a call whose first part this is."""
 
 
 def check_request(**arguments: Any) -> OptimizeRequest:

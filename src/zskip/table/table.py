@@ -132,7 +132,7 @@ class Table:
         After an error the table is as it was, except for batches that were committed before.
         """
         from zskip.table.catalog_updates import notifying_catalog, registering_new_table
-        from zskip.table.optimize_request import check_request
+        from zskip.table.optimize_request import RewriteJob, check_request
         from zskip.table.rewrite.batches import optimize_in_batches
         from zskip.table.rewrite.optimize import optimize
 
@@ -155,7 +155,9 @@ class Table:
         handle = self._handle.for_rewrites(exclusive)
         with notifying_catalog(handle), registering_new_table(into, handle) as path:
             request = dataclasses.replace(request, into=path)
-            return (optimize if request.max_batch is None else optimize_in_batches)(handle, request)
+            if request.max_batch is not None:
+                return optimize_in_batches(handle, request)
+            return optimize(handle, RewriteJob(options=request))
 
     def append(
         self,

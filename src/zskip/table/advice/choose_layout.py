@@ -28,7 +28,7 @@ from zskip.predicate import columns_of
 from zskip.records import Field, Ints, Sample, Snapshot
 from zskip.table.advice.advise import choose_columns, describe_workload, parse_workload
 from zskip.table.handle import Handle
-from zskip.table.optimize_request import AUTO, OptimizeRequest
+from zskip.table.optimize_request import AUTO, Beside, OptimizeRequest
 from zskip.table.version import TableVersion
 
 _HARDLY_ANY = 0.99
@@ -67,15 +67,23 @@ def choose_request_columns(version: TableVersion, request: OptimizeRequest) -> O
 
 
 def choose_layout(
-    handle: Handle, snapshot: Snapshot, sample: Sample, files: Ints, partition_rows: Ints, request: OptimizeRequest
+    handle: Handle,
+    snapshot: Snapshot,
+    sample: Sample,
+    files: Ints,
+    partition_rows: Ints,
+    request: OptimizeRequest,
+    guide: Layout | None = None,
+    beside: Beside = (),
 ) -> ChosenLayout:
     """Fit the layout of a rewrite to its sample.
 
-    snapshot: the files to rewrite; files, partition_rows: (partitions,) of it.
+    snapshot: the files to rewrite; files, partition_rows: (partitions,) of it; guide, beside: as in `RewriteJob`.
     """
     for field, nulls in zip(sample.fields, sample.nulls, strict=True):
         warn_of_nulls(field, nulls.mean() if len(nulls) else 0.0, "sampled")
-    guide = request.guide if _fits(request.guide, sample) else None
+    guide = guide if _fits(guide, sample) else None
+    beside = beside if _have_types(beside, sample) else ()
     smallest = SMALLEST if request.target_file_size is None else _SMALLEST_SIZED
     if not request.needs_workload:
         layout = fit(
@@ -84,7 +92,7 @@ def choose_layout(
             partition_rows=partition_rows,
             curve=request.curve,
             build=request.build,
-            beside=request.beside if _have_types(request, sample) else (),
+            beside=beside,
             like=guide,
             seed=request.seed,
             smallest=smallest,
@@ -104,7 +112,6 @@ def choose_layout(
     boxes = drop_unlimited(rank_boxes(parsed.predicates, parsed.weights, sample)) if len(parsed) else None
     if boxes is not None and not len(boxes):
         _warn_of_other_columns(sample, parsed)
-    beside = request.beside if _have_types(request, sample) else ()
     if guide is not None and not guide.curve.needs_workload:
         # A layout of an older version: an order of the key's bits.
         layout = fit(sample, files, partition_rows=partition_rows, like=guide)
@@ -153,10 +160,10 @@ def _warn_of_other_columns(sample: Sample, parsed: ParsedWorkload) -> None:
     )
 
 
-def _have_types(request: OptimizeRequest, sample: Sample) -> bool:
+def _have_types(beside: Beside, sample: Sample) -> bool:
     """Whether the values of the files that stay compare with those of the sample."""
-    return len(request.beside) == len(sample.columns) and all(
-        values.dtype == column.dtype for (values, _), column in zip(request.beside, sample.columns, strict=True)
+    return len(beside) == len(sample.columns) and all(
+        values.dtype == column.dtype for (values, _), column in zip(beside, sample.columns, strict=True)
     )
 
 

@@ -28,7 +28,7 @@ from zskip.table.advice.choose_layout import check_columns_and_curve, choose_req
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import Depths, count_depths, read_journal
-from zskip.table.optimize_request import AUTO, OptimizeRequest, files_per_partition
+from zskip.table.optimize_request import AUTO, OptimizeRequest, RewriteJob, files_per_partition
 from zskip.table.rewrite.batch_journal import Batch, Note, arguments_of, forget_note, new_note, read_note, write_note
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds, weigh_other_files
 from zskip.table.rewrite.file_selection import select_partitions
@@ -266,7 +266,7 @@ class _BatchJob:
             if batch is None:
                 break
             try:
-                result = optimize(self.handle, self._batch_request(batch), self.target)
+                result = optimize(self.handle, self._job(batch), self.target)
                 break
             except ConflictError as error:
                 if not tries_left or self.request.into is not None:
@@ -277,16 +277,13 @@ class _BatchJob:
         # Executors keep the shuffle of a batch on their disks until the driver has forgotten it.
         forget_shuffles(self.handle.need_spark("optimize()"))
 
-    def _batch_request(self, batch: Batch) -> OptimizeRequest:
+    def _job(self, batch: Batch) -> RewriteJob:
         numbers = self.state.live.find(batch.files)
-        return dataclasses.replace(
-            self.request,
-            files=batch.new_files,
+        return RewriteJob(
+            options=dataclasses.replace(self.request, files=batch.new_files, max_batch=None, jobs=1),
             only=frozenset(batch.files),
             beside=weigh_other_files(self.state.columns, self.state.rows, numbers[numbers >= 0]),
             depths=None if self.progress.results else self.state.depths,
-            max_batch=None,
-            jobs=1,
         )
 
 

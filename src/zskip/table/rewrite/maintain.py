@@ -14,7 +14,7 @@ from zskip.records import FileSizes, Ints, Maintenance, Snapshot, identify_files
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import count_depths
-from zskip.table.optimize_request import OptimizeRequest
+from zskip.table.optimize_request import OptimizeRequest, RewriteJob
 from zskip.table.rewrite.compact import BINS_AT_ONCE, compact_files
 from zskip.table.rewrite.file_bounds import weigh_other_files
 from zskip.table.rewrite.maintenance_plan import PlannedTable, plan_table
@@ -133,7 +133,7 @@ def rewrite_batches(
         return
     paths_before = set(table.snapshot.paths)
     depths = None if progress.batches else count_depths(table.bound, table.fields)
-    result = optimize(handle, dataclasses.replace(_optimize_request(table, batches[0], request), depths=depths))
+    result = optimize(handle, dataclasses.replace(_job(table, batches[0], request), depths=depths))
     _record(handle, progress, result.removed, result.added, result.version, paths_before)
     progress.deleted_rows += batches[0].deleted
 
@@ -159,8 +159,8 @@ def _rewrite_by_new_tree(
     size = int(table.snapshot.sizes[places].sum())
     batch = Batch(positions=places, files=max(1, round(size / table.target)), bytes=size, saves=0.0)
     depths = count_depths(table.bound, table.fields)
-    optimize_request = dataclasses.replace(_optimize_request(table, batch, request), depths=depths, guide=refit.layout)
-    result = optimize(handle, optimize_request)
+    job = dataclasses.replace(_job(table, batch, request), depths=depths, guide=refit.layout)
+    result = optimize(handle, job)
     _record(handle, progress, result.removed, result.added, result.version, paths_before)
 
 
@@ -185,18 +185,21 @@ def _record(
     progress.settled |= set(handle.format.snapshot().paths) - paths_before
 
 
-def _optimize_request(table: PlannedTable, batch: Batch, request: MaintenanceRequest) -> OptimizeRequest:
-    return OptimizeRequest(
+def _job(table: PlannedTable, batch: Batch, request: MaintenanceRequest) -> RewriteJob:
+    options = OptimizeRequest(
         by=table.by,
         curve=table.curve,
         build=table.build,
         files=batch.files,
+        workload=None if table.layout is None else request.workload,
+        unseen=request.unseen,
+    )
+    return RewriteJob(
+        options=options,
         operation="maintain",
         only=frozenset(identify_files(table.snapshot, batch.positions)),
         long_term_file_size=table.target,
         beside=weigh_other_files(table.columns, table.rows, batch.positions),
-        workload=None if table.layout is None else request.workload,
-        unseen=request.unseen,
         guide=table.layout,
     )
 

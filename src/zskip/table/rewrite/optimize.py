@@ -24,7 +24,7 @@ from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
-from zskip.records import Field, FileSizes, Ints, LiveFiles, Operation, OptimizeResult, Sample, Snapshot
+from zskip.records import Field, FileIdentity, FileSizes, Ints, LiveFiles, Operation, OptimizeResult, Sample, Snapshot
 from zskip.table.advice.choose_layout import (
     ChosenLayout,
     check_columns_and_curve,
@@ -36,6 +36,7 @@ from zskip.table.index_binding import check_index_version, complete_in_memory
 from zskip.table.journal import Depths, count_depths, record_operation
 from zskip.table.optimize_request import (
     OptimizeRequest,
+    RewriteJob,
     files_per_partition,
     rows_per_page,
 )
@@ -83,15 +84,15 @@ class _Plan:
     """(partitions,) new files."""
 
 
-def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = None) -> OptimizeResult:
-    """Cluster the files that `request.where` selects and commit them, or change nothing.
+def optimize(handle: Handle, job: RewriteJob, target: Handle | None = None) -> OptimizeResult:
+    """Cluster the files of a job and commit them, or change nothing.
 
-    target: the open target of `request.into`, if any.
+    target: the open target of `into`, if any.
     """
     try:
-        return _optimize(handle, request, target)
+        return _optimize(handle, job, target)
     except (CorruptFileError, StorageError) as error:
-        if request.only is not None and (LiveFiles(handle.format.snapshot()).find(request.only) < 0).any():
+        if job.only is not None and (LiveFiles(handle.format.snapshot()).find(job.only) < 0).any():
             raise ConflictError(
                 f'another writer replaced files of "{handle.storage.root}" while they were read; nothing was '
                 "committed, call again"
@@ -99,8 +100,8 @@ def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = N
         raise
 
 
-def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -> OptimizeResult:
-    spark = handle.need_spark("optimize()")
+def _optimize(handle: Handle, job: RewriteJob, target: Handle | None) -> OptimizeResult:
+    spark, request = handle.need_spark("optimize()"), job.options
     check_columns_and_curve(request)
     timer, version = StepTimer(), open_version(handle)
     if not request.by:
@@ -112,8 +113,9 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
         request, version = advised, open_version(handle)
     with timer.step("snapshot"):
         engine = choose_engine(version, into=request.into, compression=request.compression)
-        plan = _plan(spark, version, request)
+        plan = _plan(spark, version, request, job.only)
         request = dataclasses.replace(request, by=tuple(field.name for field in plan.fields))
+        job = dataclasses.replace(job, options=request)
     has_rows = plan.partition_rows.sum() > 0
     result = _result(handle, plan, request, timer)
     if not has_rows and not len(plan.copied):
@@ -124,36 +126,39 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
         if not has_rows:
             return dataclasses.replace(result, files_after=len(plan.copied), bytes_after=plan.copied.bytes)
         writer = open_writer(spark, version, target, engine)
-        return _rewrite(spark, handle, plan, request, writer, result, timer)
+        return _rewrite(spark, handle, plan, job, writer, result, timer)
 
 
 def _rewrite(
     spark: SparkSession,
     handle: Handle,
     plan: _Plan,
-    request: OptimizeRequest,
+    job: RewriteJob,
     writer: Writer,
     result: OptimizeResult,
     timer: StepTimer,
 ) -> OptimizeResult:
     """Fit the layout, write the files by it, commit and index them; result: what is known of the operation before."""
+    request = job.options
     try:
         with timer.step("sample"):
             sample = _sample(spark, plan, request)
             plan, weighed = _size_files(spark, handle, plan, sample, request)
         with timer.step("fit"):
-            chosen = choose_layout(handle, plan.old.reader.snapshot, weighed, plan.files, plan.partition_rows, request)
+            files = plan.old.reader.snapshot
+            chosen = choose_layout(
+                handle, files, weighed, plan.files, plan.partition_rows, request, job.guide, job.beside
+            )
             before, depths = _measure_before(handle, plan, sample, chosen)
-            if request.where is None and request.only is None:
-                request = dataclasses.replace(request, depths=depths)
+            if request.where is None and job.only is None:
+                job = dataclasses.replace(job, depths=depths)
         with timer.step("rewrite"):
             writer.write(Rewrite(old=plan.old, arrangement=_arrange(chosen.layout)))
         with timer.step("commit"):
-            committed = writer.commit(_commit_info(plan, request, chosen))
+            committed = writer.commit(_commit_info(plan, job, chosen))
     except BaseException:
         writer.abort()
         raise
-    files = plan.old.reader.snapshot
     result = dataclasses.replace(
         result,
         version=committed.version,
@@ -173,7 +178,7 @@ def _rewrite(
     )
     warn_of_losses(handle.storage.root, committed.notes)
     version = writer.next_version()
-    _record(version, request, result, chosen, committed.names)
+    _record(version, job, result, chosen, committed.names)
     with timer.step("index"):
         index_new_files(version, chosen.layout.fields)
     return result
@@ -181,7 +186,7 @@ def _rewrite(
 
 def _record(
     version: TableVersion,
-    request: OptimizeRequest,
+    job: RewriteJob,
     result: OptimizeResult,
     chosen: ChosenLayout,
     names: tuple[str, ...],
@@ -189,11 +194,11 @@ def _record(
     operation = Operation(
         version=result.version,
         time_ms=int(1000 * time.time()),
-        operation=request.operation,
+        operation=job.operation,
         by=tuple(field.name for field in chosen.layout.fields),
         curve=result.curve,
-        build=request.build,
-        where=request.where,
+        build=job.options.build,
+        where=job.options.where,
         rows=result.rows,
         files_removed=result.removed.files,
         files_added=result.added.files,
@@ -205,26 +210,26 @@ def _record(
         fitted_to=chosen.fitted_to,
     )
     size = (
-        request.long_term_file_size
-        or request.target_file_size
+        job.long_term_file_size
+        or job.options.target_file_size
         or max(1, result.bytes_after // max(result.files_after, 1))
     )
-    record_operation(
-        version, operation, names=names, layout=chosen.layout, target_file_size=size, depths=request.depths
-    )
+    record_operation(version, operation, names=names, layout=chosen.layout, target_file_size=size, depths=job.depths)
 
 
-def _plan(spark: SparkSession, version: TableVersion, request: OptimizeRequest) -> _Plan:
-    """Read and check the table before anything is written."""
+def _plan(
+    spark: SparkSession, version: TableVersion, request: OptimizeRequest, only: frozenset[FileIdentity] | None
+) -> _Plan:
+    """Read and check the table before anything is written; only: as in `RewriteJob`."""
     from zskip.spark.write.rewrite import check_writable
 
     handle, reader = version.handle, version.reader
     check_index_version(handle)
     fields = version.find_keys(request.by)
-    if request.only is None:
+    if only is None:
         files = select_partitions(handle, reader.snapshot, request.where)
     else:
-        files = select_unchanged(reader.snapshot, request.only)
+        files = select_unchanged(reader.snapshot, only)
     reader = reader.select(files)
     if len(files):
         frame = reader.live_rows(spark)
@@ -318,10 +323,11 @@ def _arrange(layout: Layout) -> ClusteredRows:
     return ClusteredRows(layout=layout)
 
 
-def _commit_info(plan: _Plan, request: OptimizeRequest, chosen: ChosenLayout) -> dict[str, Any]:
+def _commit_info(plan: _Plan, job: RewriteJob, chosen: ChosenLayout) -> dict[str, Any]:
     """The description in the commit."""
+    request = job.options
     return {
-        "operation": request.operation,
+        "operation": job.operation,
         "by": list(request.by),
         "curve": chosen.curve,
         "build": request.build,

@@ -224,13 +224,16 @@ def _plan(version: TableVersion, request: OptimizeRequest | None) -> WritePlan:
     """Plan an append by the table's own layout, or by the request's if the table has none."""
     handle, snapshot = version.handle, version.snapshot
     clustering = read_clustering(read_journal(handle.home), snapshot)
-    layout = _layout_that_applies(version, clustering)
+    layout, guide, size = _layout_that_applies(version, clustering), None, None
     if layout is not None:
         names = None if request is None else [field.name for field in version.find_keys(request.by)]
-        request = _request(layout, clustering, request, names)
+        size = None if clustering is None else clustering.newest.target_file_size
+        guide = None if clustering is None else clustering.largest_run.layout()
+        request = _request(layout, size, request, names)
     fields = () if request is None else version.find_keys(request.by)
     if not len(snapshot):
-        return plan_new_rows(snapshot, fields, request)
+        new_rows = plan_new_rows(snapshot, fields, request)
+        return dataclasses.replace(new_rows, guide=guide, long_term_file_size=size)
     some, footers = read_clear_footers(handle.storage, snapshot, _MOST_FOOTERS, handle.workers)
     rows = np.array([footer.rows for footer in footers], np.int64)
     codecs = [footer.codec for footer in footers if footer.codec]
@@ -245,7 +248,9 @@ def _plan(version: TableVersion, request: OptimizeRequest | None) -> WritePlan:
         compression=compression,
         page_rows=rows_per_page(handle.storage, some, partition_rows, fields, compression),
         traits=traits,
-        layout=None if request is None else _own_cuts(handle, request.guide, fields),
+        layout=_own_cuts(handle, guide, fields),
+        guide=guide,
+        long_term_file_size=size,
     )
 
 
@@ -287,18 +292,17 @@ def plan_new_rows(snapshot: Snapshot, fields: tuple[Field, ...], request: Optimi
 
 
 def _request(
-    layout: LayoutInfo, clustering: Clustering | None, request: OptimizeRequest | None, names: list[str] | None
+    layout: LayoutInfo, size: int | None, request: OptimizeRequest | None, names: list[str] | None
 ) -> OptimizeRequest:
     """The request that places rows by the table's own layout; raises InputError if another one asks for other columns.
 
-    It takes from the other one, whose columns have these names, the number or size of files.
+    It takes from the other one, whose columns have these names, the number or size of files. size: the table's own.
     """
     if request is not None and names != list(layout.by):
         raise InputError(
             f"by={list(request.by)}: the table is clustered by {', '.join(layout.by)}, and an append places rows as "
             "the table does; give these columns, or cluster it by others with optimize() first"
         )
-    size = None if clustering is None else clustering.newest.target_file_size
     own = check_request(
         by=layout.by,
         curve=layout.curve,
@@ -306,12 +310,9 @@ def _request(
         target_file_size=size,
         sampling="reservoir",
     )
-    own = dataclasses.replace(own, guide=None if clustering is None else clustering.largest_run.layout())
     if request is None or (request.files is None and request.target_file_size == DEFAULT_FILE_SIZE):
         return own
-    return dataclasses.replace(
-        own, files=request.files, target_file_size=request.target_file_size, long_term_file_size=size
-    )
+    return dataclasses.replace(own, files=request.files, target_file_size=request.target_file_size)
 
 
 def _record(table: TableVersion, result: WriteResult, staged: StagedRows, plan: WritePlan, operation: str) -> None:
@@ -319,7 +320,7 @@ def _record(table: TableVersion, result: WriteResult, staged: StagedRows, plan: 
     follows = layout is not None and layout is plan.layout
     if plan.request is not None:
         size = result.bytes // max(result.files, 1)
-        file_size = plan.request.long_term_file_size or plan.request.target_file_size or max(size, 1)
+        file_size = plan.long_term_file_size or plan.request.target_file_size or max(size, 1)
     record_operation(
         table,
         Operation(

@@ -136,8 +136,8 @@ def find_broken_rule(error: BaseException) -> InputError | None:
 
     if not isinstance(error, Exception) or _BROKEN not in (text := text_with_causes(error)):
         return None
-    told = text.partition(_BROKEN)[2].partition(_END)[0]
-    return InputError(f"a new row breaks the table's {told}; nothing was committed")
+    rule = text.partition(_BROKEN)[2].partition(_END)[0]
+    return InputError(f"a new row breaks the table's {rule}; nothing was committed")
 
 
 def number_partitions(

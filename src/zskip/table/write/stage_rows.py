@@ -70,6 +70,10 @@ class WritePlan:
     """What the table's files have beside rows."""
     layout: Layout | None = None
     """That of the table's files, by which new rows can be placed without a sample; None where there is none."""
+    guide: Layout | None = None
+    """The same, also where only a sample tells how new rows lie in it."""
+    long_term_file_size: int | None = None
+    """Bytes of the table's files, whatever the request says of the new ones."""
 
     def follow(self, rules: RowRules) -> WritePlan:
         """Write as a table's rules say."""
@@ -244,7 +248,7 @@ def _choose(
         # The numbers of the sample's partitions are those of the new rows.
         names, partitions = infer_partitions(incoming.directories)
         snapshot = dataclasses.replace(snapshot, partition_fields=names, partitions=partitions)
-    return choose_layout(handle, snapshot, sample, files, partition_rows, request)
+    return choose_layout(handle, snapshot, sample, files, partition_rows, request, plan.guide)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -69,7 +69,7 @@ def write(
     branch: str | None,
 ) -> WriteResult:
     """Write rows to a new table, or to one that exists; `zskip.write` describes the arguments."""
-    spark, request = check_frame(df), dataclasses.replace(request, operation="write")
+    spark = check_frame(df)
     if mode not in MODES:
         raise InputError(f'mode={mode!r} is not one of "error", "append", "overwrite"')
     if not request.by:
