@@ -126,7 +126,7 @@ def _plan(
         return None, ""
     request = MaintenanceRequest(budget=budget, any_budget=True, by=by, dry_run=True)
     try:
-        return plan_table(open_version(handle), request, spent=0, settled=frozenset(), bound=bound, parsed=parsed), ""
+        return plan_table(open_version(handle), request, bound=bound, parsed=parsed), ""
     except (InputError, UnsupportedError) as error:
         return None, str(error)
 

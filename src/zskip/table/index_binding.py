@@ -44,7 +44,12 @@ def complete_in_memory(handle: Handle, snapshot: Snapshot, files: Snapshot | Non
         index_storage=None if handle.index_storage is None else Overlay(handle.index_storage),
         workers=handle.workers,
     )
-    return index.bind(files or snapshot, case_sensitive=is_case_sensitive(handle), versions=session_versions(handle))
+    return bind_loaded(handle, index, files or snapshot)
+
+
+def bind_loaded(handle: Handle, index: Index, snapshot: Snapshot) -> BoundIndex:
+    """Bind an index as the session reads columns and expressions."""
+    return index.bind(snapshot, case_sensitive=is_case_sensitive(handle), versions=session_versions(handle))
 
 
 def bind_index(handle: Handle, snapshot: Snapshot, *, warn: bool = True) -> BoundIndex:
@@ -74,7 +79,7 @@ def _bind(handle: Handle, snapshot: Snapshot) -> BoundIndex:
     if index is None:
         bound = bind_metadata(handle, snapshot)
     else:
-        bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle), versions=session_versions(handle))
+        bound = bind_loaded(handle, index, snapshot)
     gap = _describe_gap(bound, has_index=index is not None)
     if gap and not bound.warn.done:
         _warn(handle, gap)

@@ -505,8 +505,9 @@ class Table:
             by: Columns whose clustering to show; by default those the table was last clustered by.
         """
         from zskip.table.read.info import describe
+        from zskip.table.version import open_version
 
-        return describe(self._handle, by)
+        return describe(open_version(self._handle), by)
 
     def report(
         self,
@@ -640,8 +641,9 @@ class Table:
             IndexFormatError: The index cannot be read.
         """
         from zskip.table.read.info import describe_index
+        from zskip.table.version import open_version
 
-        return describe_index(self._handle)
+        return describe_index(open_version(self._handle))
 
     def _record(self, scan: ScanReport) -> None:
         self._last_scan = scan

@@ -14,33 +14,27 @@ from zskip.predicate import Columns, find_key
 from zskip.prune import clustering
 from zskip.records import ClusteringInfo, Field, IndexedPart, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
-from zskip.table.index_binding import load_index
+from zskip.table.index_binding import bind_loaded, load_index
 from zskip.table.journal import CLUSTERING_OPERATIONS, Clustering, read_clustering, read_journal
-from zskip.table.predicates import table_columns
 from zskip.table.read.query import known_rows
 from zskip.table.read.tree import describe_tree
-from zskip.table.session import is_case_sensitive, session_versions, time_zone
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import TableVersion
 
 
-def describe(handle: Handle, by: Sequence[str] | str | None) -> TableInfo:
+def describe(version: TableVersion, by: Sequence[str] | str | None, bound: BoundIndex | None = None) -> TableInfo:
     """Describe files, rows, columns, partitions, index and layout, and how well the columns `by` are clustered.
 
-    Raises ColumnError for an unknown column and InputError for one whose type has no order.
+    bound: the index, if at hand. Raises ColumnError for an unknown column and InputError for one whose type has no
+    order.
     """
-    return describe_snapshot(handle, read_snapshot(handle), by)
-
-
-def describe_snapshot(
-    handle: Handle, snapshot: Snapshot, by: Sequence[str] | str | None, bound: BoundIndex | None = None
-) -> TableInfo:
-    """Describe one snapshot.
-
-    bound: its index, if at hand.
-    """
-    layout = layout_of(handle, snapshot, read_clustering(read_journal(handle.home), snapshot))
-    fields = _clustering_fields(handle, snapshot, by, layout)
-    bound = _bound(handle, snapshot) if bound is None else bound
+    handle, snapshot = version.handle, version.snapshot
+    layout = last_layout(handle, snapshot)
+    if by is None:
+        names = () if layout is None else layout.by
+        fields = find_known(names, snapshot, case_sensitive=version.case_sensitive)
+    else:
+        fields = resolve_orderable(version, by)
+    bound = _bind(version) if bound is None else bound
     return TableInfo(
         path=handle.storage.root,
         format=handle.format.name,
@@ -57,37 +51,22 @@ def describe_snapshot(
     )
 
 
-def describe_index(handle: Handle) -> tuple[IndexedPart, ...]:
+def describe_index(version: TableVersion) -> tuple[IndexedPart, ...]:
     """Describe what the index keeps of each column and expression; raises InputError where there is none."""
-    index = load_index(handle)
+    index = load_index(version.handle)
     if index is None:
-        raise InputError(f'"{handle.storage.root}" has no index; build it with Table.index()')
-    return list_indexed_parts(
-        index.bind(read_snapshot(handle), case_sensitive=is_case_sensitive(handle), versions=session_versions(handle))
-    )
+        raise InputError(f'"{version.handle.storage.root}" has no index; build it with Table.index()')
+    return list_indexed_parts(bind_loaded(version.handle, index, version.snapshot))
 
 
-def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:
-    if snapshot.reading.opaque:
+def _bind(version: TableVersion) -> BoundIndex | None:
+    if version.snapshot.reading.opaque:
         return None
     try:
-        index = load_index(handle)
+        index = load_index(version.handle)
     except (IndexFormatError, StorageError):
         return None
-    return (
-        None
-        if index is None
-        else index.bind(snapshot, case_sensitive=is_case_sensitive(handle), versions=session_versions(handle))
-    )
-
-
-def _clustering_fields(
-    handle: Handle, snapshot: Snapshot, by: Sequence[str] | str | None, layout: LayoutInfo | None
-) -> Sequence[Field]:
-    if by is None:
-        names = () if layout is None else layout.by
-        return find_known(names, snapshot, case_sensitive=is_case_sensitive(handle))
-    return resolve_orderable(handle, snapshot, by)
+    return None if index is None else bind_loaded(version.handle, index, version.snapshot)
 
 
 def find_known(names: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> list[Field]:
@@ -100,14 +79,13 @@ def find_known(names: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool
     return fields
 
 
-def resolve_orderable(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str) -> list[Field]:
+def resolve_orderable(version: TableVersion, by: Sequence[str] | str) -> list[Field]:
     """Find columns, fields inside structs, or expressions of them.
 
     Raises ColumnError for an unknown column and InputError for one whose type has no order.
     """
-    columns = table_columns(handle, snapshot)
     names = [by] if isinstance(by, str) else by
-    fields = [find_key(columns, name, timezone=time_zone(handle)) for name in names]
+    fields = [find_key(version.columns, name, timezone=version.timezone) for name in names]
     for field in fields:
         if field.type.form is None:
             raise InputError(f'column "{field.name}" is of type {field.type}, which has no order to cluster by')

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from zskip.advisor.maintenance.planner import Batch
 from zskip.errors import ConflictError
@@ -41,8 +41,8 @@ class MaintenanceProgress:
     """Bytes."""
     spent: int = 0
     """Bytes of the files read for it."""
-    settled: set[str] = field(default_factory=set)
-    """Paths of files to leave alone, since this call wrote them."""
+    eligible: frozenset[str] | None = None
+    """Paths of the files that lay there before the first commit: what came since is for the next call."""
     version: int = 0
     deleted_rows: int = 0
 
@@ -100,7 +100,7 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
 
 
 def _plan(version: TableVersion, request: MaintenanceRequest, progress: MaintenanceProgress) -> PlannedTable:
-    return plan_table(version, request, spent=progress.spent, settled=progress.settled)
+    return plan_table(version, request, spent=progress.spent, eligible=progress.eligible)
 
 
 def _rewrite_batches(
@@ -131,10 +131,9 @@ def rewrite_batches(
     if batches[0].merges:
         merge_batches(handle, table.snapshot, batches, progress)
         return
-    paths_before = set(table.snapshot.paths)
     depths = None if progress.batches else count_depths(table.bound, table.fields)
     result = optimize(handle, dataclasses.replace(_job(table, batches[0], request), depths=depths))
-    _record(handle, progress, result.removed, result.added, result.version, paths_before)
+    _record(progress, result.removed, result.added, result.version, table.snapshot)
     progress.deleted_rows += batches[0].deleted
 
 
@@ -142,7 +141,7 @@ def merge_batches(handle: Handle, snapshot: Snapshot, batches: Sequence[Batch], 
     """Merge the files of each batch in one commit, without those that others have changed."""
     merged = compact_files(handle, [identify_files(snapshot, batch.positions) for batch in batches], "maintain")
     if merged is not None:
-        _record(handle, progress, merged.removed, merged.added, merged.version, set(snapshot.paths))
+        _record(progress, merged.removed, merged.added, merged.version, snapshot)
         progress.deleted_rows += sum(batch.deleted for batch in batches)
 
 
@@ -155,34 +154,25 @@ def _rewrite_by_new_tree(
     progress: MaintenanceProgress,
 ) -> None:
     """Rewrite some files by a tree fitted anew, in one commit."""
-    paths_before = set(table.snapshot.paths)
     size = int(table.snapshot.sizes[places].sum())
     batch = Batch(positions=places, files=max(1, round(size / table.target)), bytes=size, saves=0.0)
     depths = count_depths(table.bound, table.fields)
     job = dataclasses.replace(_job(table, batch, request), depths=depths, guide=refit.layout)
     result = optimize(handle, job)
-    _record(handle, progress, result.removed, result.added, result.version, paths_before)
+    _record(progress, result.removed, result.added, result.version, table.snapshot)
 
 
 def _record(
-    handle: Handle,
-    progress: MaintenanceProgress,
-    removed: FileSizes,
-    added: FileSizes,
-    version: int,
-    paths_before: set[str],
+    progress: MaintenanceProgress, removed: FileSizes, added: FileSizes, version: int, planned: Snapshot
 ) -> None:
-    """Count a commit.
-
-    Files that others add meanwhile are settled too: they are for the next call.
-    """
+    """Count a commit; planned: the version that it was planned for."""
     progress.batches += 1
     progress.removed += removed.files
     progress.spent += removed.bytes
     progress.added += added.files
     progress.written += added.bytes
     progress.version = version
-    progress.settled |= set(handle.format.snapshot().paths) - paths_before
+    progress.eligible = frozenset(planned.paths) if progress.eligible is None else progress.eligible
 
 
 def _job(table: PlannedTable, batch: Batch, request: MaintenanceRequest) -> RewriteJob:

@@ -65,15 +65,15 @@ def plan_table(
     version: TableVersion,
     request: MaintenanceRequest,
     *,
-    spent: int,
-    settled: Set[str],
+    spent: int = 0,
+    eligible: Set[str] | None = None,
     bound: BoundIndex | None = None,
     parsed: ParsedWorkload | None = None,
 ) -> PlannedTable:
     """Read the bounds of the files, and plan; raises what is wrong with the table or the request.
 
-    spent: bytes of the budget; settled: paths of files to leave alone; bound: the files to plan for, those of today by
-    default; parsed: the request's workload, if it is parsed already.
+    spent: bytes of the budget; eligible: paths of files that may be rewritten, by default all; bound: the
+    files to plan for, those of today by default; parsed: the request's workload, if it is parsed already.
     """
     handle = version.handle
     bound = _bind(version, dry_run=request.dry_run) if bound is None else bound
@@ -104,7 +104,7 @@ def plan_table(
         budget=None if request.budget is None else max(request.budget - spent, 0),
         linear=curve_traits(curve).is_lexicographic,
         reference=None if clustering is None else _largest_run(clustering),
-        settled=np.fromiter((path in settled for path in snapshot.paths), np.bool_, len(snapshot)),
+        settled=np.array([eligible is not None and path not in eligible for path in snapshot.paths], np.bool_),
         runs=None if clustering is None else clustering.run_numbers,
         queries=_read_ranges(fields, queries),
         unseen=request.unseen,

@@ -27,11 +27,11 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.journal import read_journal
 from zskip.table.optimize_request import AUTO, Given, check_arguments, check_request
-from zskip.table.read.info import describe_snapshot, find_known, resolve_orderable
+from zskip.table.read.info import describe, find_known, resolve_orderable
 from zskip.table.rewrite.maintain import maintain
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.show.history import history
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import TableVersion, open_version
 from zskip.version import __version__
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def plot(handle: Handle, by: Sequence[str] | str | None) -> Figure:
     names = None if by is None else [by] if isinstance(by, str) else list(by)
     if names is not None and not 1 <= len(names) <= 2:
         raise InputError(f"by={names!r} names {len(names)} columns; a picture shows one or two")
-    snapshot = read_snapshot(handle)
-    bound = bind_index(handle, snapshot)
-    spreads = _spreads(bound, _columns(handle, snapshot, bound, names, None)[:2], names is not None)
+    version = open_version(handle)
+    snapshot, bound = version.snapshot, bind_index(handle, version.snapshot)
+    spreads = _spreads(bound, _columns(version, bound, names, None)[:2], names is not None)
     if not spreads:
         raise InputError(f'"{snapshot.root}" has no columns with bounds to draw; build an index with Table.index()')
     return go.Figure(figure(spreads, snapshot, bound.rows))
@@ -71,14 +71,15 @@ def plot(handle: Handle, by: Sequence[str] | str | None) -> Figure:
 
 def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> tuple[Facts, BoundIndex]:
     """Gather the facts of a report, and the index."""
-    snapshot = read_snapshot(handle)
+    version = open_version(handle)
+    snapshot = version.snapshot
     if workload is not None and not isinstance(workload, str | Workload):
         workload = Workload.of(workload)
     notes: list[str] = []
     bound = _bound(handle, snapshot, notes)
-    info = describe_snapshot(handle, snapshot, by, bound if bound.info().version else None)
+    info = describe(version, by, bound if bound.info().version else None)
     queries = measure_queries(handle, snapshot, bound, workload, notes)
-    fields = _columns(handle, snapshot, bound, by, (info, queries))
+    fields = _columns(version, bound, by, (info, queries))
     spreads = _spreads(bound, fields, by is not None)
     now = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     facts = Facts(
@@ -110,24 +111,23 @@ def _bound(handle: Handle, snapshot: Snapshot, notes: list[str]) -> BoundIndex:
 
 
 def _columns(
-    handle: Handle,
-    snapshot: Snapshot,
+    version: TableVersion,
     bound: BoundIndex,
     by: Sequence[str] | str | None,
     known: tuple[TableInfo, Queries | None] | None,
 ) -> list[Field]:
     """Choose the given columns, else those of the layout and of queries, else the first with bounds."""
     if by is not None:
-        return resolve_orderable(handle, snapshot, by)
-    info, queries = known or (describe_snapshot(handle, snapshot, None), None)
+        return resolve_orderable(version, by)
+    info, queries = known or (describe(version, None), None)
     candidates = dict.fromkeys(info.layout.by if info.layout is not None else ())
     for query in queries.entries if queries is not None else ():
         candidates |= dict.fromkeys(query.columns)
-    named = find_known(list(candidates), snapshot, case_sensitive=bound.case_sensitive)
+    named = find_known(list(candidates), version.snapshot, case_sensitive=bound.case_sensitive)
     fields = [field for field in named if field.type.form is not None][:_MOST_COLUMNS]
     if fields:
         return fields
-    for field in (*snapshot.fields, *snapshot.partition_fields):
+    for field in version.columns.fields:
         stats = bound.column(field.path) if field.type.form is not None and len(fields) < 2 else None
         if stats is not None and stats.bounded.any():
             fields.append(field)
