@@ -76,10 +76,7 @@ def _bind(handle: Handle, snapshot: Snapshot) -> BoundIndex:
     except (IndexFormatError, StorageError) as error:
         _warn(handle, f"{error}. Until then queries read files that they could skip", advice="")
         return bind_metadata(handle, snapshot)
-    if index is None:
-        bound = bind_metadata(handle, snapshot)
-    else:
-        bound = bind_loaded(handle, index, snapshot)
+    bound = bind_metadata(handle, snapshot) if index is None else bind_loaded(handle, index, snapshot)
     gap = _describe_gap(bound, has_index=index is not None)
     if gap and not bound.warn.done:
         _warn(handle, gap)
