@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import zskip
 from zskip.errors import InputError, UnsupportedError
+from zskip.index import BoundIndex
 from zskip.spark.scan.rule import bound_files, open_index
 
 SETTING = "spark.zskip.enabled"
@@ -344,14 +345,14 @@ def test_frames_of_tables_report_too(spark: SparkSession, path: Path) -> None:
     assert read(spark) == [(3, 24)]
 
 
-@pytest.mark.parametrize("step", ["open_index", "BoundFiles.prepare", "BoundFiles.list_files", "prune_filters"])
+@pytest.mark.parametrize("step", ["open_index", "BoundFiles.prepare", "BoundFiles.list_files", "BoundIndex.prune"])
 def test_whatever_fails_leaves_the_query_to_spark(
     spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("broken for a test")
 
-    owner = {"open_index": open_index, "prune_filters": bound_files}.get(step, bound_files.BoundFiles)
+    owner = {"open_index": open_index, "BoundIndex.prune": BoundIndex}.get(step, bound_files.BoundFiles)
     monkeypatch.setattr(owner, step.rpartition(".")[2], broken)
     # Another schema, so that the index is opened anew.
     schema = f"id long, v long, s string, p int, `{step}` int"

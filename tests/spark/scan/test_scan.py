@@ -162,7 +162,7 @@ def test_failing_prune_keeps_all_files_and_warns(
     def fail(*_: object, **__: object) -> PruneResult:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr(bound_files, "prune_filters", fail)
+    monkeypatch.setattr(BoundIndex, "prune", fail)
     frame = open_scan(spark, partitioned, lambda _: None).where("id = 5")
     with pytest.warns(ZskipWarning, match="out of luck"):
         assert frame.count() == 1
@@ -174,12 +174,12 @@ def test_files_that_prune_drops_are_not_read(
     handed: list[Filters] = []
     reports: list[ScanReport] = []
 
-    def nothing(index: BoundIndex, filters: Filters, *_: object, **__: object) -> PruneResult:
+    def nothing(files: bound_files.BoundFiles, filters: Filters) -> tuple[PruneResult, bool]:
         handed.append(filters)
-        none = np.zeros(len(index.snapshot), np.bool_)
-        return PruneResult(kept=none, full=none)
+        none = np.zeros(len(files.index.snapshot), np.bool_)
+        return PruneResult(kept=none, full=none), True
 
-    monkeypatch.setattr(bound_files, "prune_filters", nothing)
+    monkeypatch.setattr(bound_files.BoundFiles, "_prune", nothing)
     frame = open_scan(spark, partitioned, reports.append)
     assert frame.alias("t").where("t.`na.me` = 'n1' AND t.id > 3").collect() == []
     scans.report(spark)
