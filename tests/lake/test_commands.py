@@ -1,4 +1,4 @@
-"""The shell, SQL, event logs and the report of a lake."""
+"""The shell, SQL and the report of a lake."""
 
 from __future__ import annotations
 
@@ -53,8 +53,6 @@ def test_the_shell(spark: SparkSession, root: Path, capsys: pytest.CaptureFixtur
     assert (code, out.strip()) == (0, str(root.parent / "page.html"))
     code, _, err = call("maintain", str(root), "--jobs", "0", capsys=capsys)
     assert (code, "jobs=0" in err) == (2, True)
-    code, _, err = call("import", str(root), "--event-logs", str(root / "none"), capsys=capsys)
-    assert (code, "there is nothing at" in err) == (2, True)
     assert call("survey", "nowhere/at/all", capsys=capsys)[0] == 2
 
 
@@ -77,49 +75,6 @@ def test_names(spark: SparkSession, root: Path, tmp_path: Path) -> None:
             zskip.lake(spark, "lake_name.*")
     finally:
         spark.sql("DROP DATABASE lake_names CASCADE")
-
-
-def event(root: Path, table: str, condition: str, number: int) -> str:
-    plan = {
-        "metadata": {"Location": f"InMemoryFileIndex(1 paths)[file:{root / table}]", "DataFilters": f"[{condition}]"},
-        "children": [],
-    }
-    return json.dumps(
-        {
-            "Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart",
-            "executionId": number,
-            "time": 1_800_000_000_000 + number,
-            "sparkPlanInfo": plan,
-        }
-    )
-
-
-def test_event_logs_are_read_once_for_all_tables(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
-    lines = [event(root, "a", "(id#1L < 5)", 0), event(root, "b/day=1", "(id#1L < 7)", 1)]
-    lines += [event(root, "b", "(id#1L < 9)", 2), event(root, "other", "(x#1 = 1)", 3), event(root, "a", "(??#1)", 4)]
-    (tmp_path / "logs" / "app-1").write_text("\n".join(lines))
-    lake = zskip.lake(None, str(root))
-    done = lake.import_workload(str(tmp_path / "logs"))
-    assert (done.logs, done.scans, dict(done.tables)) == (1, 5, {str(root / "a"): 2, str(root / "b"): 2})
-    assert len(done.problems) == 1
-    assert "4 of 5 scans" in str(done)
-    queries = {query.where for query in zskip.open(str(root / "b")).workload().queries}
-    assert len(queries) == 2
-    again = lake.import_workload(str(tmp_path / "logs"))
-    assert again.tables == done.tables
-    assert len(zskip.open(str(root / "b")).workload().queries) == 2, "a log counts once"
-    with pytest.raises(InputError, match="have no scan of these tables"):
-        zskip.lake(None, str(root), exclude=["a"]).import_workload(str(_only(tmp_path, lines[0])))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no Spark event log"):
-        lake.import_workload(str(tmp_path / "empty"))
-
-
-def _only(tmp_path: Path, line: str) -> Path:
-    path = tmp_path / "one.log"
-    path.write_text(line)
-    return path
 
 
 def test_record_tells_what_fails(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,9 +21,7 @@ import tables
 from pyspark.sql import SparkSession
 
 import zskip
-from zskip.advisor.workload.reservoir import Entry, priority
 from zskip.demo.data import generate
-from zskip.table.workload.recording import add_scans
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]  # Each killed call has a JVM of its own.
 MANY = 10_000
@@ -77,16 +75,13 @@ def make_lake(root: Path, unpack: Callable[[str], Path]) -> None:
 
 
 def record_queries(path: Path) -> None:
-    """Index a table, and record two hundred queries of today."""
+    """Index a table, and record two hundred queries."""
     table = zskip.open(str(path))
     table.index()
-    rng, now = np.random.default_rng(1), int(time.time() * 1000)
-    lows = rng.integers(0, 1_900, 200).tolist()
-    scans = [
-        Entry(priority(now - i, rng.random()), now - i, f"id BETWEEN {low} AND {low + 40}", -1, -1)
-        for i, low in enumerate(lows)
-    ]
-    add_scans(table._handle, scans)
+    table.record(True)
+    for low in np.random.default_rng(1).integers(0, 1_900, 200).tolist():
+        table.files(f"id BETWEEN {low} AND {low + 40}")
+    table.record(False)
 
 
 def content(root: Path) -> dict[str, list[int]]:

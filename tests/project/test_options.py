@@ -28,7 +28,7 @@ VERBS: dict[str, Callable[..., Any]] = {"write": zskip.write} | {
     for name, member in vars(zskip.Table).items()
     if not name.startswith("_") and inspect.isfunction(member)
 }
-COMMANDS = {"what_if": "what-if", "import_workload": "workload import"}
+COMMANDS = {"what_if": "what-if"}
 NO_COMMAND = {
     "append": "rows come from files: write --mode append",
     "describe_index": "sql with DESCRIBE SKIPPING INDEX",
@@ -36,7 +36,7 @@ NO_COMMAND = {
     "plan": "files --json, and explain",
     "plot": "report",
     "prune": "files --json",
-    "workload": "a group of commands: show, clear, import",
+    "workload": "a group of commands: show, clear",
 }
 NOT_IN_SHELL = {
     ("write", "df"): "the argument SOURCE",
@@ -74,7 +74,6 @@ NO_OPTIONS_IN_SQL = {
     "explain": "EXPLAIN SKIPPING takes a query, and does not run it",
     "files": "EXPLAIN SKIPPING",
     "history": "for Python and the shell",
-    "import_workload": "files are no matter of SQL",
     "index": "CREATE and DROP SKIPPING INDEX list sketches; their sizes are for Python and the shell",
     "info": "for Python and the shell",
     "plan": "EXPLAIN SKIPPING",

@@ -360,7 +360,6 @@ CALLS: dict[str, Callable[[zskip.Table, Path], object]] = {
     "describe_index": lambda table, _: table.describe_index(),
     "record": lambda table, _: table.record(),
     "workload": lambda table, _: table.workload(),
-    "import_workload": lambda table, scratch: table.import_workload(str(scratch)),
     "report": lambda table, scratch: table.report(scratch / "report.html"),
     "plot": lambda table, _: table.plot("id"),
     "clean": lambda table, _: table.clean(delete=True),

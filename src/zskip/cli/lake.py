@@ -96,17 +96,3 @@ def report(
     print_json({"report": str(page)}) if as_json else print(page)
     if open_it:
         show_page(page)
-
-
-@lake_app.command(name="import")
-def import_workload(
-    tables: Tables,
-    event_logs: Annotated[str, typer.Option(metavar="DIR", help="Event log of Spark, or a directory of logs.")],
-    exclude: Exclude = None,
-    as_json: AsJson = False,
-) -> None:
-    """Add the scans in Spark's event logs to the workloads of the tables that they read.
-
-    Example: zskip lake import /lake --event-logs /var/log/spark
-    """
-    show(_open(tables, exclude).import_workload(event_logs), as_json)

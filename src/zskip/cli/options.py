@@ -32,7 +32,6 @@ _METAVARS = {
     "compression": "CODEC",
     "drop": "SPEC",
     "into": "PATH",
-    "event_logs": "DIR",
     "sketches": "SPEC",
     "unseen": "SHARE",
     "where": "SQL",

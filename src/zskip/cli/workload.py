@@ -99,22 +99,5 @@ def clear_workload(path: TablePath, index_path: IndexPath = None, format_name: F
     print(f"forgot {workload.scans:,} scans")
 
 
-@workload_app.command(name="import")
-@takes_options_of(zskip.Table.import_workload)
-def import_workload(
-    path: TablePath,
-    *,
-    index_path: IndexPath = None,
-    format_name: FormatName = None,
-    as_json: AsJson = False,
-    **options: Any,
-) -> None:
-    """Add the scans of a table in Spark's event logs: plain, zstd or rolling, of Spark 3.5 or later.
-
-    Example: zskip workload import events --event-logs /var/log/spark-events
-    """
-    _print_workload(open_table(path, index_path, format_name).import_workload(**options), as_json)
-
-
 def _print_workload(workload: Workload, as_json: bool) -> None:
     show(workload, as_json, shapes=workload.shapes())

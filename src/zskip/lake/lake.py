@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from zskip.lake.find import FoundTable
-    from zskip.lake.results import LakeMaintenance, LakeWorkload, Survey
+    from zskip.lake.results import LakeMaintenance, Survey
 
 
 @public_methods
@@ -57,21 +57,6 @@ class Lake:
         from zskip.lake.survey import survey
 
         return survey(self._find())
-
-    def import_workload(self, event_logs: str) -> LakeWorkload:
-        """Add the scans in Spark's event logs to the recorded workloads of the tables, in one pass over the logs.
-
-        Reading a log again changes nothing.
-
-        Args:
-            event_logs: Event log of Spark, or a directory of logs, as in `Table.import_workload`.
-
-        Raises:
-            InputError: There is no log, or none has a scan of these tables.
-        """
-        from zskip.lake.workload import import_workload
-
-        return import_workload(self._find(), event_logs)
 
     def record(self, on: bool = True) -> None:
         """Record the scans of all tables through zskip, including their literals, or stop recording.

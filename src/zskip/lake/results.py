@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from zskip.rows import Block, Grid, Pairs, number, shows, to_text
 from zskip.units import show_size
@@ -125,22 +125,6 @@ class LakeMaintenance:
         return to_text(_maintenance_blocks(self))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LakeWorkload:
-    """What an import of event logs added to the tables of a lake."""
-
-    logs: int
-    scans: int
-    """In the logs, of any table."""
-    tables: Mapping[str, int]
-    """Scans added, by table."""
-    problems: tuple[str, ...] = field(default=())
-    """Filters and tables that could not be used."""
-
-    def __str__(self) -> str:
-        return to_text(_workload_blocks(self))
-
-
 @shows(Survey)
 def _survey_blocks(survey: Survey) -> list[Block]:
     return [survey.summary, Grid(COLUMNS, tuple(map(survey_row, survey.tables)))]
@@ -213,14 +197,3 @@ def _maintenance_blocks(done: LakeMaintenance) -> list[Block]:
     if done.failed:
         parts.append(Grid(("failed", "error"), tuple(done.failed.items())))
     return parts
-
-
-@shows(LakeWorkload)
-def _workload_blocks(workload: LakeWorkload) -> list[Block]:
-    added = sum(workload.tables.values())
-    parts: list[Block] = [
-        f"{added:,} of {workload.scans:,} scans in {workload.logs:,} event logs read tables of the lake"
-    ]
-    if workload.tables:
-        parts.append(Grid(("table", "scans"), tuple(workload.tables.items())))
-    return [*parts, *workload.problems]

@@ -389,22 +389,6 @@ class Table:
 
         return read_workload(self._handle, clear=clear)
 
-    def import_workload(self, event_logs: str) -> Workload:
-        """Add the scans of this table in Spark's event logs to the recorded workload, and return it.
-
-        The queries need not have used zskip. A log that is read twice counts once. Filters that zskip cannot read are
-        among the workload's problems.
-
-        Args:
-            event_logs: Event log of Spark, or a directory of logs: plain, zstd, or rolling.
-
-        Raises:
-            InputError: There is no log, or none has a scan of this table.
-        """
-        from zskip.table.workload.event_logs import import_event_logs
-
-        return import_event_logs(self._handle, event_logs)
-
     def advise(
         self,
         workload: Given = None,

@@ -65,7 +65,7 @@ class Workload:
     recording: bool = False
     """Whether scans of the table are being recorded."""
     source: str = "given"
-    """`recorded`, `event logs` or `given`."""
+    """`recorded` or `given`."""
 
     def __len__(self) -> int:
         return len(self.queries)

@@ -1,1 +1,1 @@
-"""Where a table's workload comes from: its recorded scans and the event logs of Spark."""
+"""Where a table's workload comes from: its recorded scans."""

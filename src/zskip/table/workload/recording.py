@@ -91,11 +91,6 @@ def read_reservoir(handle: Handle) -> Reservoir:
         return Reservoir()
 
 
-def add_scans(handle: Handle, entries: Sequence[Entry]) -> None:
-    """Add scans from another source; raises StorageError where they cannot be written."""
-    _publish(home_of(handle), lambda reservoir: reservoir.add(entries, len(entries)))
-
-
 class Recorder:
     """Notes the scans of one table; one for each process and table."""
 
