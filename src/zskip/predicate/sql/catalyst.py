@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import decimal
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from zskip.errors import ColumnError
@@ -17,15 +18,16 @@ from zskip.predicate.casts import cast_term, sql_name, strip_casts
 from zskip.predicate.columns import Attributes, name_parts
 from zskip.predicate.elements import element_of, exists, keys_of, values_of
 from zskip.predicate.literals import Literal
-from zskip.predicate.sql.junctions import Part, join, shorten
 from zskip.predicate.sql.literals import cast_literal, literal_text
 from zskip.predicate.sql.parse import parse, parse_side
+from zskip.predicate.sql.tokens import shorten
 from zskip.predicate.tree import (
     And,
     Compare,
     Contains,
     EndsWith,
     IsNull,
+    Not,
     Opaque,
     Or,
     Predicate,
@@ -37,6 +39,8 @@ from zskip.types import UTF8_LCASE, DataType
 
 Node = Sequence[Any]
 """The kind of a node, and what belongs to it."""
+_DEEPEST = 100
+"""The deepest nesting of operators, since later walks along the tree are recursive."""
 _DEEPEST_CAST = 16
 _TEXT_TESTS: dict[str, TextTest] = {"starts": StartsWith, "ends": EndsWith, "contains": Contains}
 _INTEGERS = ("byte", "short", "integer", "long")
@@ -76,6 +80,33 @@ def text_of(node: Node) -> str:
     return str(node[1])
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A predicate, and how deep its operators are nested."""
+
+    predicate: Predicate
+    depth: int
+
+    def negate(self) -> _Part:
+        """NOT of it, which undoes another one."""
+        if isinstance(self.predicate, Not):
+            return _Part(self.predicate.child, self.depth - 1)
+        return _Part(Not(self.predicate), self.depth + 1)
+
+
+def _join(kind: type[And | Or], parts: Sequence[_Part], sql: str) -> _Part:
+    """Join parts under one operator, flattening parts under the same operator."""
+    if len(parts) == 1:
+        return parts[0]
+    children: list[Predicate] = []
+    for part in parts:
+        children += part.predicate.children if isinstance(part.predicate, kind) else [part.predicate]
+    depth = max(part.depth - isinstance(part.predicate, kind) for part in parts) + 1
+    if depth > _DEEPEST:
+        return _Part(Unknown(shorten(sql, 200), "nested too deeply"), 0)
+    return _Part(kind(tuple(children)), depth)
+
+
 class _Reader:
     """Reads the nodes of one filter."""
 
@@ -85,23 +116,23 @@ class _Reader:
         self._element: Opaque | None = None
         """What the variable of a lambda is."""
 
-    def part(self, node: Node) -> Part:
+    def part(self, node: Node) -> _Part:
         """Read a node."""
         kind = node[0]
         if kind in ("and", "or"):
-            return join(And if kind == "and" else Or, [self.part(part) for part in node[1]], "...")
+            return _join(And if kind == "and" else Or, [self.part(part) for part in node[1]], "...")
         if kind == "not":
             return self.part(node[1]).negate()
         if kind == "not null":
             return self.part(("null", *node[1:])).negate()
         text = node[1]
         if kind == "exists":
-            return Part(self._exists(*node[1:]) or Unknown(shorten(text)), 0)
+            return _Part(self._exists(*node[1:]) or Unknown(shorten(text)), 0)
         if kind == "sql":
-            return Part(parse(text, self._attributes, timezone=self._timezone, lenient=True), 0)
+            return _Part(parse(text, self._attributes, timezone=self._timezone, lenient=True), 0)
         handler = self._HANDLERS.get(kind)
         predicate = None if handler is None else handler(self, kind, *node[2:])
-        return Part(Unknown(shorten(text)) if predicate is None else predicate, 0)
+        return _Part(Unknown(shorten(text)) if predicate is None else predicate, 0)
 
     def term(self, node: Node) -> Term | None:
         """Read a node as a term, which may be the array of a map's keys or values."""

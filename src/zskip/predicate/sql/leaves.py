@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
+from zskip.errors import PredicateError
 from zskip.predicate.bind import TextTest, align, compare_sides, has_part, is_in
 from zskip.predicate.casts import strip_casts, to_common_type
 from zskip.predicate.like import like, like_with_any_escape
 from zskip.predicate.literals import Literal, compare, is_type, never
+from zskip.predicate.nullness import equals
 from zskip.predicate.sql.element_tests import read_element_test
 from zskip.predicate.sql.literals import Node, text_of
 from zskip.predicate.sql.terms import Terms
@@ -40,6 +42,9 @@ _ARGUMENTS = {"this", "expression", "expressions", "low", "high", "negate", "tab
 """The arguments of sqlglot's nodes that are handled; a node with any other argument means something else."""
 
 
+_NO_CONDITIONS = (exp.Query, exp.Alias, exp.DDL, exp.Tuple)
+
+
 class Leaves:
     """Turns parsed expressions into bound predicates."""
 
@@ -47,15 +52,12 @@ class Leaves:
         self._terms = terms
         self._timezone = timezone
         self._lenient = lenient
-        self._listed: Sequence[Literal] = ()
 
-    def read(self, node: Node, listed: Sequence[Literal] = ()) -> Predicate:
-        """Bind a node; listed: the literals of its list, if that is long."""
-        self._listed = listed
-        return self._bind(node)
-
-    def _bind(self, node: Node) -> Predicate:
+    def read(self, node: Node) -> Predicate:
+        """Bind a node; what is not understood is Unknown."""
         node = node.unnest()
+        if isinstance(node, _NO_CONDITIONS) and not self._lenient:
+            raise PredicateError(f'"{text_of(node)}" is no predicate; give a condition such as "a > 3 AND b = \'x\'"')
         predicate = self._logical(node)
         if predicate is None:
             self._check_columns(node)
@@ -71,10 +73,10 @@ class Leaves:
 
     def _logical(self, node: Node) -> Predicate | None:
         if isinstance(node, exp.And | exp.Or):
-            children = tuple(self._bind(child) for child in _operands(node, type(node)))
-            return And(children) if isinstance(node, exp.And) else Or(children)
+            return _join(And if isinstance(node, exp.And) else Or, map(self.read, _operands(node, type(node))))
         if isinstance(node, exp.Not):
-            return Not(self._bind(node.this))
+            child = self.read(node.this)
+            return child.child if isinstance(child, Not) else Not(child)
         if isinstance(node, exp.Boolean):
             return Constant(bool(node.this))
         if isinstance(node, exp.Null):
@@ -106,7 +108,9 @@ class Leaves:
         if left is not None and right is not None:
             return _null_safe_equal(left, right, self._timezone)
         term, literal_node = (left, node.expression) if left is not None else (right, node.this)
-        side = None if term is None else align(term, self._literal(literal_node), self._timezone)
+        if term is None:
+            return self._truth_test(node.this, node.expression)
+        side = align(term, self._literal(literal_node), self._timezone)
         if side is None:
             return None
         term, literal = side
@@ -133,8 +137,8 @@ class Leaves:
         term = self._term(node.this)
         if term is None:
             return None
-        literals = list(self._listed)
-        for value in node.expressions if not literals else ():
+        literals = []
+        for value in node.expressions:
             literal = self._literal(value)
             if literal is None:
                 return None
@@ -142,21 +146,29 @@ class Leaves:
         return is_in(term, literals, self._timezone)
 
     def _is(self, node: Node) -> Predicate | None:
-        term = self._term(node.this)
-        if term is None or not isinstance(node.expression, exp.Null | exp.Boolean):
+        if not isinstance(node.expression, exp.Null | exp.Boolean):
             return None
+        term = self._term(node.this)
+        if term is None:
+            return self._truth_test(node.this, node.expression)
         if isinstance(node.expression, exp.Null):
             return IsNull(strip_casts(term)[0])
         if term.type.name != "boolean":
             return None
         return And((Not(IsNull(term)), Compare("=", term, int(bool(node.expression.this)))))
 
+    def _truth_test(self, condition: Node, value: Node) -> Predicate | None:
+        """Bind `(condition) IS TRUE`, FALSE or NULL, or `<=>` any of these; None for anything else."""
+        if not isinstance(condition, exp.Paren) or not isinstance(value, exp.Null | exp.Boolean):
+            return None
+        return equals(self.read(condition), bool(value.this) if isinstance(value, exp.Boolean) else None)
+
     def _call(self, node: Node) -> Predicate | None:
         """Bind `isnull(c)`, `isnotnull(c)`, and tests of elements."""
         name, arguments = node.name.lower(), node.expressions
         term = self._term(arguments[0]) if name in ("isnull", "isnotnull") and len(arguments) == 1 else None
         if term is None:
-            return read_element_test(node, self._terms, self._bind, self._timezone)
+            return read_element_test(node, self._terms, self.read, self._timezone)
         null = IsNull(strip_casts(term)[0])
         return null if name == "isnull" else Not(null)
 
@@ -233,6 +245,11 @@ def _null_safe_equal(left: Term, right: Term, timezone: str) -> Predicate | None
         return None
     left_null, right_null = (IsNull(strip_casts(side)[0]) for side in sides)
     return Or((And((left_null, right_null)), And((Not(left_null), Not(right_null), CompareTerms("=", *sides)))))
+
+
+def _join(kind: type[And | Or], parts: Iterable[Predicate]) -> Predicate:
+    """Join parts under one operator, flattening parts under the same operator."""
+    return kind(tuple(child for part in parts for child in (part.children if isinstance(part, kind) else (part,))))
 
 
 def _unknown(node: Node) -> Unknown:

@@ -27,6 +27,8 @@ Node = Any
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _SPECIAL = {f"{sign}{name}" for sign in ("", "+", "-") for name in ("inf", "infinity")} | {"nan"}
+UNCERTAIN = "\0"
+"""The start of a string whose value in Spark is uncertain."""
 _PLAIN_TYPES: dict[Any, str] = {}
 """A cache of the SQL names of types without parameters, which sqlglot is slow to write."""
 
@@ -41,7 +43,9 @@ def read_literal(node: Node, timezone: str) -> Literal | None:
     if isinstance(node, exp.HexString):
         return Literal("binary", bytes.fromhex(node.this if len(node.this) % 2 == 0 else f"0{node.this}"))
     if isinstance(node, exp.Literal):
-        return Literal("string", node.this) if node.is_string else _number(node.this)
+        if node.is_string:
+            return None if node.this.startswith(UNCERTAIN) else Literal("string", node.this)
+        return _number(node.this)
     if isinstance(node, exp.Neg):
         return _negative(node.this.unnest(), timezone)
     if isinstance(node, exp.Interval):
@@ -70,7 +74,7 @@ def literal_text(literal: Literal) -> str | None:
 
 def text_of(node: Node) -> str:
     """The start of a node's text, for people."""
-    return spark_sql(node)[:500]
+    return spark_sql(node)[:500].replace(UNCERTAIN, "")
 
 
 def spark_sql(node: Node) -> str:
