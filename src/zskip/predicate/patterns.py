@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 
-from zskip.predicate.tree import Contains, EndsWith, Like
+from zskip.predicate.tree import Contains, EndsWith, Like, StartsWith
 
 _ANY = {"%": ".*", "_": "."}
+Character = tuple[str, bool]
+"""A character, and whether it is literal."""
 
 
-def literal_prefix(pattern: str, escape: str = "\\") -> bytes:
-    r"""Return the UTF-8 bytes that all strings matching a pattern start with.
+def characters(pattern: str, escape: str = "\\") -> list[Character] | None:
+    """Split a pattern; None for those that Spark rejects: an escape precedes `%`, `_` or itself."""
+    parts: list[Character] = []
+    rest = iter(pattern)
+    for character in rest:
+        if character != escape:
+            parts.append((character, character not in _ANY))
+            continue
+        following = next(rest, None)
+        if following is None or following not in (*_ANY, escape):
+            return None
+        parts.append((following, True))
+    return parts
 
-    >>> literal_prefix("ab%c"), literal_prefix(r"a\_b_"), literal_prefix("%a")
-    (b'ab', b'a_b', b'')
+
+def literal_prefix(parts: Iterable[Character]) -> str:
+    r"""Return the text that all strings matching a pattern start with.
+
+    >>> [literal_prefix(characters(pattern)) for pattern in ("ab%c", r"a\_b_", "%a")]
+    ['ab', 'a_b', '']
     """
-    prefix = []
-    for character, literal in _characters(pattern, escape):
-        if not literal:
-            break
-        prefix.append(character)
-    return "".join(prefix).encode()
+    return "".join(character for character, _ in itertools.takewhile(lambda part: part[1], parts))
+
+
+def prefix_of(leaf: StartsWith | Like) -> bytes:
+    """Return the UTF-8 bytes that all strings start with that make the leaf true."""
+    if isinstance(leaf, StartsWith):
+        return leaf.prefix
+    return literal_prefix(characters(leaf.pattern, leaf.escape) or ()).encode()
 
 
 def runs(pattern: str, escape: str = "\\") -> list[bytes]:
@@ -31,7 +51,7 @@ def runs(pattern: str, escape: str = "\\") -> list[bytes]:
     [b'ab', b'c%d', b'e']
     """
     texts = [""]
-    for character, literal in _characters(pattern, escape):
+    for character, literal in characters(pattern, escape) or ():
         if literal:
             texts[-1] += character
         elif texts[-1]:
@@ -55,7 +75,10 @@ def test(leaf: EndsWith | Contains | Like) -> Callable[[bytes], bool | None]:
         return lambda value: value.endswith(leaf.suffix)
     if isinstance(leaf, Contains):
         return lambda value: leaf.part in value
-    matcher = re.compile(_regex(leaf.pattern, leaf.escape), re.DOTALL)
+    parts = characters(leaf.pattern, leaf.escape)
+    if parts is None:
+        return lambda value: None
+    matcher = re.compile("".join(re.escape(c) if literal else _ANY[c] for c, literal in parts), re.DOTALL)
 
     def matches(value: bytes) -> bool | None:
         try:
@@ -64,17 +87,3 @@ def test(leaf: EndsWith | Contains | Like) -> Callable[[bytes], bool | None]:
             return None
 
     return matches
-
-
-def _regex(pattern: str, escape: str) -> str:
-    return "".join(re.escape(c) if literal else _ANY[c] for c, literal in _characters(pattern, escape))
-
-
-def _characters(pattern: str, escape: str) -> Iterator[tuple[str, bool]]:
-    """Yield each character, and whether it is literal."""
-    rest = iter(pattern)
-    for character in rest:
-        if escape and character == escape:
-            yield next(rest, escape), True
-        else:
-            yield character, character not in _ANY

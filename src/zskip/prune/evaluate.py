@@ -15,6 +15,7 @@ import numpy as np
 from zskip.predicate import Compare, CompareTerms, Contains, EndsWith, In, IsNull, Like, StartsWith, TermLeaf, patterns
 from zskip.prune.outcomes import Outcomes
 from zskip.records import ALL_NULL, Bools, ColumnStats, Ints
+from zskip.sketch.intervals import may_start_with, meets
 from zskip.types import Encoded
 
 _Matches = EndsWith | Contains | Like
@@ -131,34 +132,25 @@ def _compare_with_nan(op: str, may_nan: Bools, number: Bools) -> tuple[Bools, Bo
 
 
 def _in(values: Sequence[Encoded], stats: ColumnStats) -> tuple[Bools, Bools]:
-    if not values:
-        return np.zeros_like(stats.bounded), np.ones_like(stats.bounded)
     lower, upper, may_nan = _bounds(stats)
     listed = np.empty(len(values), lower.dtype)
     listed[:] = values
-    first = np.searchsorted(listed, lower)
-    may_true = (first < len(listed)) & (listed[np.minimum(first, len(listed) - 1)] <= upper).astype(np.bool_)
+    may_true = meets(listed, listed, lower, upper)
     return may_true, ~(may_true & (lower == upper).astype(np.bool_) & ~may_nan)
 
 
 def _starts_with(prefix: bytes, stats: ColumnStats) -> tuple[Bools, Bools]:
     """Strings with the prefix are those from the prefix up to, but not including, the next prefix."""
     lower, upper, _ = _bounds(stats)
-    after = patterns.next_prefix(prefix)
-    none = np.zeros_like(stats.bounded)
-    low_above = none if after is None else (lower >= _scalar(after)).astype(np.bool_)
-    high_above = none if after is None else (upper >= _scalar(after)).astype(np.bool_)
-    start = _scalar(prefix)
-    low_has = (lower >= start).astype(np.bool_) & ~low_above
-    high_has = (upper >= start).astype(np.bool_) & ~high_above
-    return (upper >= start).astype(np.bool_) & ~low_above, ~(low_has & high_has)
+    # All do where the lower bound is not below the prefix, and the upper bound is below the next.
+    return may_start_with(lower, upper, prefix), ~may_start_with(upper, lower, prefix)
 
 
 def _matches(leaf: _Matches, stats: ColumnStats) -> tuple[Bools, Bools]:
     """Use the start of a pattern, and test the value itself where a file has only one; a range tells nothing else."""
     may_true, may_false = np.ones_like(stats.bounded), np.ones_like(stats.bounded)
     if isinstance(leaf, Like):
-        may_true, _ = _starts_with(patterns.literal_prefix(leaf.pattern, leaf.escape), stats)
+        may_true, _ = _starts_with(patterns.prefix_of(leaf), stats)
     test = patterns.test(leaf)
     lower, upper, _ = _bounds(stats)
     for i in np.flatnonzero(stats.bounded & (lower == upper).astype(np.bool_)):

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from zskip.predicate import Compare, In, Or, Predicate, Term
 from zskip.prune.evaluate import presence
 from zskip.records import Bools, ColumnStats, Ints, Values
+from zskip.sketch.intervals import meets
 from zskip.types import DataType, Form, decode_decimal, encode_decimal, value_range
 
 MOST_VALUES = 100_000
@@ -82,10 +83,7 @@ def may_contain_keys(keys: Keys, stats: ColumnStats, rows: Ints) -> Bools:
     may_meet = none
     if len(keys.lower):
         lower, upper = (np.where(stats.bounded, bound, keys.lower[0]) for bound in (stats.lower, stats.upper))
-        first = np.searchsorted(keys.upper, lower)
-        may_meet = (first < len(keys.lower)) & (keys.lower[np.minimum(first, len(keys.lower) - 1)] <= upper).astype(
-            np.bool_
-        )
+        may_meet = meets(keys.lower, keys.upper, lower, upper)
     return with_value & (may_meet | ~stats.bounded | (stats.may_nan if keys.nan else none))
 
 

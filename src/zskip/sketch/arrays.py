@@ -156,13 +156,6 @@ def equal_values(leaf: Part) -> tuple[Encoded, ...] | None:
     return leaf.values if isinstance(leaf, In) else None
 
 
-def to_array(values: Sequence[Encoded], like: Any) -> Any:
-    """Convert values to an array of the type of `like`; `bytes` must be objects, and -0.0 becomes 0.0."""
-    array = np.empty(len(values), like.dtype)
-    array[:] = values
-    return array + 0.0 if array.dtype == np.float64 else array
-
-
 def _truth_for_numbers(part: Part) -> bool | None:
     """Return the truth of a part for all values but null and NaN; None if it depends on the value."""
     if isinstance(part, Not):

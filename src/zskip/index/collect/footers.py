@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from zskip.index.collect.trust import Trust, find_special_columns, is_of_zskip, judge
 from zskip.index.store.leaves import Column, Decode, Leaf, Leaves, read_leaves
 from zskip.index.store.thrift import encrypted_columns
+from zskip.predicate.patterns import next_prefix
 from zskip.types import Encoded, Form
 
 NAN_STATISTICS = b"zskip.nan_statistics"
@@ -347,7 +348,4 @@ def shorten_upper(value: bytes) -> bytes | None:
     >>> shorten_upper(b"a" * 100) == b"a" * 63 + b"b"
     True
     """
-    if len(value) <= MAX_BOUND_BYTES:
-        return value
-    head = value[:MAX_BOUND_BYTES].rstrip(b"\xff")
-    return head[:-1] + bytes([head[-1] + 1]) if head else None
+    return value if len(value) <= MAX_BOUND_BYTES else next_prefix(value[:MAX_BOUND_BYTES])

@@ -81,10 +81,10 @@ def _element_offsets(data: bytes, at: int) -> list[int]:
 
 def select_row_groups(footer: bytes, offsets: Sequence[int], first: int, last: int) -> bytes:
     """The end of a file that describes only some adjacent row groups; footer, offsets: as in `row_group_offsets`."""
-    start, end = offsets[0] - len(_encode_decode_list_head(len(offsets) - 1)), offsets[-1]
+    start, end = offsets[0] - len(_encode_list_head(len(offsets) - 1)), offsets[-1]
     parts = [
         footer[:start],
-        _encode_decode_list_head(last - first + 1),
+        _encode_list_head(last - first + 1),
         footer[offsets[first] : offsets[last + 1]],
         footer[end:-_TRAILER_BYTES],
     ]
@@ -92,7 +92,7 @@ def select_row_groups(footer: bytes, offsets: Sequence[int], first: int, last: i
     return b"".join([*parts, length.to_bytes(4, "little"), footer[-4:]])
 
 
-def _encode_decode_list_head(count: int) -> bytes:
+def _encode_list_head(count: int) -> bytes:
     if count < _SHORT_LIST:
         return bytes([count << 4 | _STRUCT])
     return bytes([_SHORT_LIST << 4 | _STRUCT]) + varint(count)

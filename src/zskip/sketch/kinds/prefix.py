@@ -10,10 +10,11 @@ import numpy as np
 
 from zskip.errors import InputError
 from zskip.predicate import Compare, Like, StartsWith
-from zskip.predicate.patterns import literal_prefix, next_prefix
-from zskip.sketch.arrays import ArraySketch, Stack, equal_values, to_array
+from zskip.predicate.patterns import prefix_of
+from zskip.sketch.arrays import ArraySketch, Stack, equal_values
 from zskip.sketch.base import LeftOut, Part
 from zskip.sketch.distinct import Distinct
+from zskip.sketch.intervals import may_start_with, meets, to_array
 from zskip.sketch.registry import register
 from zskip.types import DataType
 
@@ -54,15 +55,12 @@ class Prefix(ArraySketch):
         if values is not None:
             cut_values = sorted({value[: self.n] for value in values if isinstance(value, bytes)})
             listed = to_array(cut_values, prefixes)
-            if not len(listed):
-                return np.zeros(len(prefixes), np.bool_)
-            index = np.minimum(np.searchsorted(listed, prefixes), len(listed) - 1)
-            return listed[index] == prefixes
+            return meets(listed, listed, prefixes, prefixes)
         if isinstance(part, Compare):
             return self._compare(part, stack)
         if isinstance(part, StartsWith | Like):
-            prefix = part.prefix if isinstance(part, StartsWith) else literal_prefix(part.pattern, part.escape)
-            return _start_with(prefixes, prefix[: self.n]) if prefix else None
+            prefix = prefix_of(part)[: self.n]
+            return may_start_with(prefixes, prefixes, prefix) if prefix else None
         return None
 
     def _compare(self, leaf: Compare, stack: Stack) -> Any:
@@ -72,12 +70,6 @@ class Prefix(ArraySketch):
             return None
         prefixes = stack.arrays[0]
         return prefixes <= bound if leaf.op in ("<", "<=") else prefixes >= bound
-
-
-def _start_with(prefixes: Any, prefix: bytes) -> Any:
-    after = next_prefix(prefix)
-    below = prefixes < to_array((after,), prefixes) if after is not None else np.ones(len(prefixes), np.bool_)
-    return (prefixes >= to_array((prefix,), prefixes)) & below
 
 
 def _to_array(prefixes: list[bytes]) -> tuple[Any, ...]:

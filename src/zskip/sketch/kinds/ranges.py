@@ -10,10 +10,11 @@ import numpy as np
 
 from zskip.errors import InputError
 from zskip.predicate import Compare, Like, StartsWith
-from zskip.predicate.patterns import literal_prefix, next_prefix
-from zskip.sketch.arrays import ArraySketch, Stack, State, equal_values, to_array
+from zskip.predicate.patterns import next_prefix, prefix_of
+from zskip.sketch.arrays import ArraySketch, Stack, State, equal_values
 from zskip.sketch.base import Part
 from zskip.sketch.distinct import Distinct
+from zskip.sketch.intervals import may_start_with, meets, to_array
 from zskip.sketch.registry import register
 
 _WHILE_READING = 64
@@ -57,25 +58,15 @@ class Ranges(ArraySketch):
         lows, highs = stack.arrays
         values = equal_values(part)
         if values is not None:
-            return _contain_any(lows, highs, to_array(values, lows))
+            listed = to_array(values, lows)
+            return meets(listed, listed, lows, highs)
         if isinstance(part, Compare):
             value = to_array((part.value,), lows)
             compared = {"<": lows < value, "<=": lows <= value, ">": highs > value, ">=": highs >= value}
             return compared[part.op]
         if isinstance(part, StartsWith | Like):
-            prefix = part.prefix if isinstance(part, StartsWith) else literal_prefix(part.pattern, part.escape)
-            after = next_prefix(prefix)
-            below = lows < to_array((after,), lows) if after is not None else np.ones(len(lows), np.bool_)
-            return (highs >= to_array((prefix,), highs)) & below
+            return may_start_with(lows, highs, prefix_of(part))
         return None
-
-
-def _contain_any(lows: Any, highs: Any, values: Any) -> Any:
-    """Tell which intervals contain some of the values, which are ascending."""
-    if not len(values):
-        return np.zeros(len(lows), np.bool_)
-    first = np.searchsorted(values, lows)
-    return (first < len(values)) & (values[np.minimum(first, len(values) - 1)] <= highs).astype(np.bool_)
 
 
 def _merge_overlaps(lows: Any, highs: Any) -> tuple[Any, Any]:

@@ -10,9 +10,10 @@ import numpy as np
 
 from zskip.errors import InputError
 from zskip.predicate import Compare, Contains, EndsWith, In, Like, Not, StartsWith, TermLeaf, patterns
-from zskip.sketch.arrays import ArraySketch, Stack, to_array
+from zskip.sketch.arrays import ArraySketch, Stack
 from zskip.sketch.base import LeftOut, Part, leaf_of
 from zskip.sketch.distinct import Distinct
+from zskip.sketch.intervals import meets, to_array
 from zskip.sketch.registry import register
 
 
@@ -73,9 +74,6 @@ def _matches(leaf: TermLeaf, values: Any) -> Any:
         }[leaf.op](values, value)
     if isinstance(leaf, In):
         listed = to_array(leaf.values, values)
-        if not len(listed):
-            return np.zeros(len(values), np.bool_)
-        index = np.minimum(np.searchsorted(listed, values), len(listed) - 1)
-        return listed[index] == values
+        return meets(listed, listed, values, values)
     assert isinstance(leaf, StartsWith)
     return [value.startswith(leaf.prefix) for value in values]

@@ -1,0 +1,41 @@
+"""Sorted values, and strings with a prefix, against many intervals at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from zskip.predicate.patterns import next_prefix
+from zskip.records import Bools
+from zskip.types import Encoded
+
+
+def meets(lows: Any, highs: Any, lower: Any, upper: Any) -> Bools:
+    """(n,) whether each interval from `lower` to `upper` meets one of those from `lows` to `highs`, ends included.
+
+    lows, highs: of ascending, disjoint intervals; both are the same array for single values.
+
+    >>> values = np.array([3, 7])
+    >>> meets(values, values, np.array([1, 4, 7]), np.array([2, 9, 7]))
+    array([False,  True,  True])
+    """
+    if not len(lows):
+        return np.zeros(len(lower), np.bool_)
+    first = np.searchsorted(highs, lower)
+    return np.asarray((first < len(lows)) & (lows[np.minimum(first, len(lows) - 1)] <= upper), np.bool_)
+
+
+def may_start_with(lower: Any, upper: Any, prefix: bytes) -> Bools:
+    """(n,) whether some string from `lower` to `upper` may start with a prefix."""
+    after = next_prefix(prefix)
+    is_below = np.ones(len(lower), np.bool_) if after is None else lower < to_array((after,), lower)
+    return np.asarray((upper >= to_array((prefix,), upper)) & is_below, np.bool_)
+
+
+def to_array(values: Sequence[Encoded], like: Any) -> Any:
+    """Convert values to an array of the type of `like`; `bytes` must be objects, and -0.0 becomes 0.0."""
+    array = np.empty(len(values), like.dtype)
+    array[:] = values
+    return array + 0.0 if array.dtype == np.float64 else array
