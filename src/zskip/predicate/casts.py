@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from zskip.predicate import functions, opaque
-from zskip.predicate.literals import INTEGER_TYPES
+from zskip.predicate.functions.numbers import cast_result
+from zskip.predicate.literals import INTEGER_TYPES, WHOLE_DIGITS
 from zskip.predicate.tree import Call, Opaque, Term
 from zskip.types import INTEGERS, DataType
 
-WHOLE_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
-"""Digits of the decimals that Spark casts integers to; 19 would do for a long."""
 _SQL_NAMES = {name: sql for sql, name in INTEGER_TYPES.items()}
 _NAMES = {**INTEGER_TYPES, "TIMESTAMP_LTZ": "timestamp"}
 
@@ -27,7 +26,7 @@ def cast_term(term: Term, target: str, timezone: str) -> Term | None:
 def strip_casts(term: Term) -> tuple[Term, list[str]]:
     """Strip casts that change no comparison; returns the term below and the target types, outermost first."""
     casts = []
-    while isinstance(term, Call) and term.function == "cast" and _widens(term.term.type, sql_name(term.type)):
+    while isinstance(term, Call) and term.function == "cast" and _widens(term.term.type, term.type):
         casts.append(sql_name(term.type))
         term = term.term
     return term, casts
@@ -78,19 +77,8 @@ def _digits(data_type: DataType) -> tuple[int, int] | None:
     return (WHOLE_DIGITS[data_type.name], 0) if data_type.is_integer else None
 
 
-def _widens(data_type: DataType, target: str) -> bool:
+def _widens(data_type: DataType, target: DataType) -> bool:
     """Whether a cast keeps every value and their order."""
-    if target in INTEGER_TYPES and data_type.is_integer:
-        return INTEGERS[data_type.name] <= INTEGERS[INTEGER_TYPES[target]]
-    if target == "DOUBLE":
+    if target.name == "double":
         return data_type.name in ("float", "double", "byte", "short", "integer")
-    if target.startswith("DECIMAL("):
-        decimal_type = DataType(target.lower().replace(" ", ""))
-        if data_type.is_integer:
-            return (
-                decimal_type.precision - decimal_type.scale >= {8: 3, 16: 5, 32: 10, 64: 19}[INTEGERS[data_type.name]]
-            )
-        if data_type.is_decimal:
-            whole = data_type.precision - data_type.scale
-            return decimal_type.scale >= data_type.scale and decimal_type.precision - decimal_type.scale >= whole
-    return False
+    return cast_result(data_type, target)

@@ -18,12 +18,14 @@ import numpy as np
 
 from zskip.predicate.tree import Column, Compare, Constant, In, Predicate, Term
 from zskip.predicate.zones import micros_of, zone_of
-from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal, value_range
+from zskip.types import DataType, Encoded, Form, encode_decimal, value_range
 
 _EXACT_DOUBLE = 2**53
 _EXACT_FLOAT = 2**24
 MOST_DIGITS = 38
 """The most digits of a decimal in Spark."""
+WHOLE_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+"""Digits of the decimals that Spark casts integers to; 19 would do for a long."""
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
 _AFTER_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})[ T].*", re.ASCII | re.DOTALL)
 _TIMESTAMP = re.compile(
@@ -85,8 +87,7 @@ def _whole(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | 
     if literal.kind == "int" and isinstance(value, int):
         return exact(op, term, Fraction(value))
     if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
-        digits = INTEGERS[term.type.name] // 3 + 1
-        return exact(op, term, Fraction(value)) if _fits(digits, 0, value) else None
+        return exact(op, term, Fraction(value)) if _fits(WHOLE_DIGITS[term.type.name], 0, value) else None
     if literal.kind in ("double", "float") and isinstance(value, float):
         if math.isnan(value) or math.isinf(value):
             above = not value < 0
@@ -132,7 +133,7 @@ def common(term: Term, literals: list[Literal], casts: list[str]) -> list[Litera
     if term.type.form is Form.FLOAT or not ("decimal" in kinds or any(t.is_decimal for t in types)):
         return literals
     sizes = [(t.precision - t.scale, t.scale) for t in types if t.is_decimal]
-    sizes += [(20, 0)] * (term.type.is_integer or not INTEGER_TYPES.keys().isdisjoint(casts))
+    sizes += [(WHOLE_DIGITS["long"], 0)] * (term.type.is_integer or not INTEGER_TYPES.keys().isdisjoint(casts))
     for literal in literals:
         if isinstance(literal.value, int) and literal.kind == "int":
             sizes.append((10 if -(2**31) <= literal.value < 2**31 else max(20, len(str(abs(literal.value)))), 0))

@@ -16,12 +16,12 @@ from zskip.types import DataType
 _INT = (-(2**31), 2**31 - 1)
 _FIXED_UNITS = {"MICROSECOND": 1, "MILLISECOND": 1000, "SECOND": SECOND}
 _CLOCK_UNITS = {"MINUTE": 60 * SECOND, "HOUR": HOUR, "DAY": DAY}
-_DATE_UNITS = ("WEEK", "MONTH", "QUARTER", "YEAR")
-_ADDED_UNITS = {"HOUR": HOUR, "MINUTE": 60 * SECOND, "SECOND": SECOND, "MILLISECOND": 1000, "MICROSECOND": 1}
-UNITS = (*_FIXED_UNITS, *_CLOCK_UNITS, *_DATE_UNITS)
-"""Units of `date_trunc`."""
-DATE_UNITS = _DATE_UNITS
+DATE_UNITS = ("WEEK", "MONTH", "QUARTER", "YEAR")
 """Units of `trunc`."""
+ADDED_UNITS = {"HOUR": HOUR, "MINUTE": 60 * SECOND, "SECOND": SECOND, "MILLISECOND": 1000, "MICROSECOND": 1}
+"""Units of `timestampadd` that have one length, the longest first."""
+UNITS = (*_FIXED_UNITS, *_CLOCK_UNITS, *DATE_UNITS)
+"""Units of `date_trunc`."""
 _Step = Callable[[Ints], Ints]
 
 
@@ -107,7 +107,7 @@ def _truncate(call: Call, clock: Clock) -> _Step:
 
 def _local_unit(call: Call, local: Ints) -> Ints:
     unit = str(call.arguments[0])
-    if unit in _DATE_UNITS:
+    if unit in DATE_UNITS:
         return truncate_days(local // DAY, unit) * DAY
     return local - local % {**_FIXED_UNITS, **_CLOCK_UNITS}[unit]
 
@@ -205,8 +205,8 @@ def _shift_sql(inner: str, call: Call) -> str:
     days, micros = _shift_arguments(call)
     if days:
         inner = f"timestampadd(DAY, {days}, {inner})"
-    unit = next(unit for unit in _ADDED_UNITS if micros % _ADDED_UNITS[unit] == 0)
-    return f"timestampadd({unit}, {micros // _ADDED_UNITS[unit]}, {inner})" if micros or not days else inner
+    unit = next(unit for unit in ADDED_UNITS if micros % ADDED_UNITS[unit] == 0)
+    return f"timestampadd({unit}, {micros // ADDED_UNITS[unit]}, {inner})" if micros or not days else inner
 
 
 def _unix(per: int) -> Function:

@@ -20,11 +20,11 @@ from zskip.predicate.sql import element_tests
 from zskip.predicate.sql.extractions import call_extractions
 from zskip.predicate.sql.leaves import Leaves
 from zskip.predicate.sql.literals import Node
-from zskip.predicate.sql.terms import Terms
+from zskip.predicate.sql.terms import UNIT_ALIASES, Terms
 from zskip.predicate.sql.tokens import has_plain_units, hide_escapes, is_deep, mark_calls, shorten, tokens_of
 from zskip.predicate.tree import Predicate, Term, Unknown
 
-_UNITS = {*UNITS, "YYYY", "YY", "MM", "MON", "DD"}
+_UNITS = {*UNITS, *UNIT_ALIASES}
 _CALLS = {*NAMES, *element_tests.NAMES}
 
 

@@ -9,9 +9,8 @@ from typing import cast
 from sqlglot import exp
 
 from zskip.predicate import functions
-from zskip.predicate.casts import WHOLE_DIGITS
 from zskip.predicate.functions.numbers import sum_type
-from zskip.predicate.literals import INTEGER_TYPES, Literal, digits
+from zskip.predicate.literals import INTEGER_TYPES, WHOLE_DIGITS, Literal, digits
 from zskip.predicate.sql.intervals import interval_micros
 from zskip.predicate.sql.literals import Node, type_name
 from zskip.predicate.tree import Term

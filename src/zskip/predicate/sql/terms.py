@@ -12,6 +12,7 @@ from zskip.predicate import functions, opaque
 from zskip.predicate.casts import cast_term
 from zskip.predicate.columns import Columns
 from zskip.predicate.elements import EXPLODE, element_of, keys_of, values_of
+from zskip.predicate.functions.times import ADDED_UNITS
 from zskip.predicate.literals import Literal
 from zskip.predicate.sql.literals import Node, literal_text, read_literal, type_name
 from zskip.predicate.sql.sums import add_interval, add_literal, multiply_literal, widen
@@ -19,13 +20,9 @@ from zskip.predicate.tree import Call, Column, Opaque, Term
 
 _DEEPEST = 16
 """The deepest nesting of functions that is followed."""
-_UNITS = {"YYYY": "YEAR", "YY": "YEAR", "MM": "MONTH", "MON": "MONTH", "DD": "DAY"}
+UNIT_ALIASES = {"YYYY": "YEAR", "YY": "YEAR", "MM": "MONTH", "MON": "MONTH", "DD": "DAY"}
 _ADDED_UNITS = {
-    "MICROSECOND": (0, 1),
-    "MILLISECOND": (0, 10**3),
-    "SECOND": (0, 10**6),
-    "MINUTE": (0, 60 * 10**6),
-    "HOUR": (0, 3600 * 10**6),
+    **{unit: (0, micros) for unit, micros in ADDED_UNITS.items()},
     "DAY": (1, 0),
     "WEEK": (7, 0),
 }
@@ -130,7 +127,7 @@ class Terms:
 
     def _unit(self, node: Node) -> str:
         unit = node.args["unit"].name.upper()
-        return "" if self._short_units else _UNITS.get(unit, unit)
+        return "" if self._short_units else UNIT_ALIASES.get(unit, unit)
 
     def _date_trunc(self, node: Node) -> Term | None:
         term = self.find(node.this)
