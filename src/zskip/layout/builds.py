@@ -1,4 +1,4 @@
-"""Builds: what keys are made of, the ranks of values among bounds from a sample, or the leading bytes of values."""
+"""Builds of keys: the ranks of values among bounds from a sample, or the leading bytes of values."""
 
 from __future__ import annotations
 

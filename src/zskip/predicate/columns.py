@@ -122,7 +122,7 @@ class Attributes(Columns):
     def find(self, parts: Sequence[str]) -> Column | None:
         """Find the column of an attribute, or a field inside it. Raises ColumnError for anything else.
 
-        Spark has made padding explicit, so padded text counts as the plain string that the files hold.
+        Spark makes padding explicit, so padded text counts as the plain string that the files hold.
         """
         key = tuple(parts)
         if key not in self._known:

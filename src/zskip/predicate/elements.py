@@ -70,8 +70,8 @@ def exists(element: Opaque, test: Predicate, sql: str) -> Predicate | None:
     known = tuple(part for part in parts if _is_about(element, part))
     if not known:
         return None
-    found = Exists(element, conjunction(known))
-    return found if len(known) == len(parts) else And((found, Unknown(sql)))
+    test = Exists(element, conjunction(known))
+    return test if len(known) == len(parts) else And((test, Unknown(sql)))
 
 
 def implied_tests(part: Predicate) -> tuple[Predicate, ...]:

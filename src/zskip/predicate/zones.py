@@ -25,7 +25,7 @@ _comparisons: dict[str, Callable[[str], bool]] = {}
 def compare_places(session: str, agrees: Callable[[str], bool]) -> None:
     """Take the zones of places from Python's data only where a session has the same data.
 
-    agrees: whether it has for a place; asked each time, so it must remember.
+    agrees: whether it has for a place; called each time, so it must remember.
     """
     _comparisons[session] = agrees
 

@@ -99,8 +99,8 @@ class _Evaluation:
         if self._sketches is None:
             return []
         # An element that passes one test says nothing of another test, so each asks alone.
-        asked = (node.test,) if isinstance(node, Exists) else (node, *implied_tests(node))
-        return [answer for part in asked for answer in self._sketches.answers(part)]
+        nodes_to_answer = (node.test,) if isinstance(node, Exists) else (node, *implied_tests(node))
+        return [answer for part in nodes_to_answer for answer in self._sketches.answers(part)]
 
     def _leaf_outcomes(self, leaf: Leaf, negated: bool) -> Outcomes:
         result = self._evaluate_leaf(leaf, negated)

@@ -54,7 +54,7 @@ class SegmentBuilder:
             self._pack()
 
     def _numbers_of(self, columns: tuple[Column, ...]) -> tuple[int, ...]:
-        """The numbers of a file's columns; files of one schema share the tuple, so it is found by identity."""
+        """The numbers of a file's columns; files of one schema share the tuple, so it is compared by identity."""
         known = self._numbers.get(id(columns))
         if known is not None:
             return known[1]

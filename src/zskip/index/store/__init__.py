@@ -1,1 +1,1 @@
-"""The files of an index: segments, manifests, sketches, and the live files they are held against."""
+"""The files of an index: segments, manifests, sketches, and the live files that they describe."""

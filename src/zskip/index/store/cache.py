@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class ByteLimit:
-    """A number of bytes for all caches that are made with it."""
+    """A limit of bytes that several caches share."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

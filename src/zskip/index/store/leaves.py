@@ -207,7 +207,7 @@ def _paths(schema: pq.ParquetSchema) -> list[tuple[tuple[str, ...], bool]]:
     arrow = schema.to_arrow_schema()
     paths = [path for field in arrow for path in _walk(field, ())]
     if len(paths) != len(dotted) or not all(map(_agrees, paths, dotted)):
-        raise ValueError("the nested columns cannot be made out")
+        raise ValueError("the nested columns cannot be read")
     return paths
 
 

@@ -294,7 +294,7 @@ def _expand_runs(runs: Sequence[Sequence[int]], limit: int) -> tuple[int, ...]:
 def _check_segment(segment: Segment) -> None:
     """Raise ValueError if the parts of a segment do not fit together.
 
-    Its files are found by name alone, so the name must not lead outside of the index directory.
+    Its files are known by name alone, so the name must not lead outside of the index directory.
     """
     if not _SEGMENT.fullmatch(segment.name):
         raise ValueError(f"{segment.name!r} is not the name of a segment")

@@ -23,7 +23,7 @@ class Box:
 
 
 class TreeQueries:
-    """A workload over positions; a column that is asked for nulls has a second one, 0 for values and 1 for nulls."""
+    """A workload over positions; a column whose nulls are queried has a second one, 0 for values and 1 for nulls."""
 
     def __init__(self, workload: Workload) -> None:
         is_empty = workload.upper < workload.lower  # between two sampled values

@@ -13,7 +13,7 @@ from zskip.predicate.sql.terms import Terms
 from zskip.predicate.tree import Opaque, Predicate
 
 NAMES = {"array_contains", "exists", "arrays_overlap", "map_contains_key", "map_keys", "map_values", "array", "explode"}
-"""Functions that are read here or of which terms are made here, and so have to be calls by name."""
+"""Functions that this module or `terms` reads, so sqlglot has to leave them as calls by name."""
 _Bind = Callable[[Node], Predicate]
 
 

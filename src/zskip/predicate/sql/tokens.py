@@ -1,4 +1,4 @@
-"""The tokens of SQL text, and what is asked of them before sqlglot parses them."""
+"""The tokens of SQL text, checked and changed before sqlglot parses them."""
 
 from __future__ import annotations
 
