@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from zskip.table.read.stored_columns import FILE, FileGroup, StoredColumn, StoredRows, stored_rows
+from zskip.table.read.stored_columns import FILE, FileGroup, StoredColumn, StoredRows
 
 if TYPE_CHECKING:
     import duckdb
 
-    from zskip.table.read.plan import ScanPlan
-
 _ROW = "file_row_number"
 
 
-def to_relation(plan: ScanPlan, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-    """The live rows of the files of a plan; raises as `ScanPlan.to_duckdb` does."""
-    rows = stored_rows(plan, "to_duckdb")
+def to_relation(rows: StoredRows, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+    """The live rows of the files of a plan."""
     empty = connection.from_arrow(rows.schema.empty_table())
     if not rows.groups:
         return empty

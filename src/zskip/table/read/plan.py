@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
+    from zskip.table.read.stored_columns import StoredRows
+
 
 @public_methods
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,7 +77,7 @@ class ScanPlan:
         """
         from zskip.table.read.duckdb_scan import to_relation
 
-        return to_relation(self, connection)
+        return to_relation(self._stored_rows("to_duckdb"), connection)
 
     def to_polars(self) -> pl.LazyFrame:
         """The live rows of the files as a lazy frame of Polars, under the table's names and types.
@@ -89,7 +91,13 @@ class ScanPlan:
         """
         from zskip.table.read.polars_scan import to_lazy_frame
 
-        return to_lazy_frame(self)
+        return to_lazy_frame(self._stored_rows("to_polars"))
+
+    def _stored_rows(self, reader: str) -> StoredRows:
+        from zskip.table.read.stored_columns import stored_rows
+
+        snapshot = self.snapshot.take(self.kept) if len(self.kept) else self.snapshot
+        return stored_rows(self.handle, snapshot, self.files, reader)
 
     def __repr__(self) -> str:
         report = self.report

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import polars as pl
 
-from zskip.table.read.stored_columns import FILE, FileGroup, StoredColumn, stored_rows
-
-if TYPE_CHECKING:
-    from zskip.table.read.plan import ScanPlan
+from zskip.table.read.stored_columns import FILE, FileGroup, StoredColumn, StoredRows
 
 _ROW = "__zskip_row"
 
 
-def to_lazy_frame(plan: ScanPlan) -> pl.LazyFrame:
-    """The live rows of the files of a plan; raises as `ScanPlan.to_polars` does."""
-    rows = stored_rows(plan, "to_polars")
+def to_lazy_frame(rows: StoredRows) -> pl.LazyFrame:
+    """The live rows of the files of a plan."""
     empty = cast(pl.DataFrame, pl.from_arrow(rows.schema.empty_table()))
     if not rows.groups:
         return empty.lazy()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +14,12 @@ import pyarrow.parquet as pq
 
 from zskip.errors import UnsupportedError
 from zskip.formats.schema import arrow_type
-from zskip.records import Deletes, Field, Ints, Partition
+from zskip.records import Deletes, Field, Ints, Partition, Snapshot
 from zskip.records.reading import ColumnIds, ColumnNames
+from zskip.table.handle import Handle
+from zskip.table.read.kept_file import KeptFile
 from zskip.table.session import is_case_sensitive
 from zskip.types import DataType, Encoded, decode_decimal
-
-if TYPE_CHECKING:
-    from zskip.table.read.plan import ScanPlan
 
 FILE = "__zskip_file"
 """The column with the path of a row's file, where partition values or deletes are joined to it."""
@@ -62,34 +61,35 @@ class StoredRows:
     """The partition values of each file, beside its path as `FILE`; None where the table has no partition columns."""
 
 
-def stored_rows(plan: ScanPlan, reader: str) -> StoredRows:
-    """How the files of a plan store its rows; reader: the method that asks, for errors.
+def stored_rows(handle: Handle, snapshot: Snapshot, files: Sequence[KeptFile], reader: str) -> StoredRows:
+    """How some files store their rows; files: in the order of the snapshot; reader: the method that asks, for errors.
 
-    Raises UnsupportedError where an engine would read other rows than the table's.
+    snapshot: of these files, or where there are none, of all. Raises UnsupportedError where an engine would read other
+    rows than the table's.
     """
-    return _Files(plan, reader).rows()
+    return _Files(handle, snapshot, files, reader).rows()
 
 
 class _Files:
-    def __init__(self, plan: ScanPlan, reader: str) -> None:
-        self._plan = plan
+    def __init__(self, handle: Handle, snapshot: Snapshot, files: Sequence[KeptFile], reader: str) -> None:
+        self._snapshot = snapshot
+        self._files = files
         self._reader = reader
-        self._storage = plan.handle.storage
-        self._fields = plan.snapshot.fields
-        self._names = plan.snapshot.reading.names
-        self._folds_case = not is_case_sensitive(plan.handle)
+        self._storage = handle.storage
+        self._names = snapshot.reading.names
+        self._folds_case = not is_case_sensitive(handle)
 
     def rows(self) -> StoredRows:
         """Read the schemas of the files, and what deletes their rows."""
-        snapshot, partition_fields = self._plan.snapshot, self._plan.snapshot.partition_fields
-        schemas = {str(file): self._schema(int(i)) for file, i in zip(self._plan.files, self._plan.kept, strict=True)}
+        snapshot, fields, partition_fields = self._snapshot, self._snapshot.fields, self._snapshot.partition_fields
+        schemas = {str(file): self._schema(i) for i, file in enumerate(self._files)}
         if not schemas and len(snapshot):
             schemas = {self._storage.uri(snapshot.paths[0]): self._schema(0)}
-        types = [self._type(field, schemas) for field in self._fields]
+        types = [self._type(field, schemas) for field in fields]
         groups: dict[Any, FileGroup] = {}
-        for file in self._plan.files:
+        for file in self._files:
             columns = tuple(
-                self._column(field, kind, schemas[file], file) for field, kind in zip(self._fields, types, strict=True)
+                self._column(field, kind, schemas[file], file) for field, kind in zip(fields, types, strict=True)
             )
             stored = [schemas[file].field(c.stored).type for c in columns if c.stored is not None]
             group = groups.setdefault((columns, tuple(stored)), FileGroup(files=[], columns=columns, deleted={}))
@@ -98,7 +98,7 @@ class _Files:
             if len(deleted):
                 group.deleted[str(file)] = deleted
         partition_types = [self._known_type(field) for field in partition_fields]
-        names = [field.name for field in (*self._fields, *partition_fields)]
+        names = [field.name for field in (*fields, *partition_fields)]
         return StoredRows(
             schema=pa.schema(list(zip(names, [*types, *partition_types], strict=True))),
             groups=list(groups.values()),
@@ -106,7 +106,7 @@ class _Files:
         )
 
     def _schema(self, i: int) -> pa.Schema:
-        path, size = self._plan.snapshot.paths[i], int(self._plan.snapshot.sizes[i])
+        path, size = self._snapshot.paths[i], int(self._snapshot.sizes[i])
         with self._storage.open(path, size) as stream:
             return pq.ParquetFile(stream).schema_arrow
 
@@ -201,18 +201,17 @@ class _Files:
         return dataclasses.replace(deletes, path=path)
 
     def _partition_values(self, fields: tuple[Field, ...], types: list[pa.DataType]) -> pa.Table:
-        snapshot = self._plan.snapshot
-        partitions: list[Partition] = [snapshot.partitions[snapshot.partition_of[i]] for i in self._plan.kept]
+        partitions: list[Partition] = [self._snapshot.partitions[file.partition] for file in self._snapshot]
         columns = {
             field.name: _values([partition.values[n] for partition in partitions], field.type, kind)
             for n, (field, kind) in enumerate(zip(fields, types, strict=True))
         }
-        return pa.table({FILE: pa.array([str(file) for file in self._plan.files], pa.string()), **columns})
+        return pa.table({FILE: pa.array([str(file) for file in self._files], pa.string()), **columns})
 
     def _refusal(self, reason: str) -> UnsupportedError:
         return UnsupportedError(
-            f'{self._reader}() cannot read the rows of "{self._plan.path}": {reason}; read it with zskip.table(spark, '
-            "...).df(), or take the files of the plan and read them yourself"
+            f'{self._reader}() cannot read the rows of "{self._storage.root}": {reason}; read it with df() of '
+            "zskip.table(spark, ...), or take the files of the plan and read them yourself"
         )
 
 
