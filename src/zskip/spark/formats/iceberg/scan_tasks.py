@@ -82,7 +82,7 @@ class _File(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class TableVersion:
+class SnapshotTasks:
     """One snapshot of the table, and what is staged of it in Iceberg's caches."""
 
     table: JavaObject
@@ -106,9 +106,9 @@ class ScanTasks:
         self._storage = storage
         self._catalog = catalog
         self._branch = branch
-        self._opened: TableVersion | None = None
+        self._opened: SnapshotTasks | None = None
 
-    def open(self) -> TableVersion:
+    def open(self) -> SnapshotTasks:
         """The table's current snapshot, to which its reader and its commit keep."""
         if self._opened is None:
             table = self._catalog.load()
@@ -118,11 +118,11 @@ class ScanTasks:
             self._opened = self._read_tasks(table, snapshot)
         return self._opened
 
-    def _read_tasks(self, table: JavaObject, snapshot: JavaObject) -> TableVersion:
+    def _read_tasks(self, table: JavaObject, snapshot: JavaObject) -> SnapshotTasks:
         tasks = read_all(self._jvm, table.newScan().useSnapshot(snapshot.snapshotId()).planFiles())
         files, resolver = self._read_files(tasks), PathResolver(self._storage, table.location())
         paths = [resolver.relative(file.location) for file in files]
-        return TableVersion(
+        return SnapshotTasks(
             table=table,
             snapshot=snapshot,
             tasks={path: tasks.get(i) for i, path in enumerate(paths)},
@@ -178,7 +178,7 @@ class ScanTasks:
         with compat.active_session(session):
             return self._read_staged(session, version, snapshot)
 
-    def _restore_rows(self, version: TableVersion, path: str) -> JavaObject:
+    def _restore_rows(self, version: SnapshotTasks, path: str) -> JavaObject:
         """The task of a file without its deletes."""
         task, jvm = version.tasks[path], self._jvm
         if not version.files[path].deletes:
@@ -190,7 +190,7 @@ class ScanTasks:
         none = jvm.array(f"{ICEBERG}.DeleteFile", [])
         return jvm.find(f"{ICEBERG}.BaseFileScanTask")(task.file(), none, schema, spec, residuals)
 
-    def _read_staged(self, session: SparkSession, version: TableVersion, snapshot: Snapshot) -> DataFrame:
+    def _read_staged(self, session: SparkSession, version: SnapshotTasks, snapshot: Snapshot) -> DataFrame:
         import pyspark.sql.functions as F
 
         columns = json.loads(self._jvm.call(f"{ICEBERG}.SchemaParser", "toJson")(version.table.schema()))["fields"]
@@ -268,7 +268,7 @@ class ScanTasks:
             hidden=hidden,
         )
 
-    def _stage(self, version: TableVersion, snapshot: Snapshot) -> str:
+    def _stage(self, version: SnapshotTasks, snapshot: Snapshot) -> str:
         """Stage the tasks of a snapshot's files; returns the id by which Spark reads them."""
         if snapshot.paths not in version.set_ids:
             version.set_ids[snapshot.paths] = set_id = str(uuid.uuid4())
