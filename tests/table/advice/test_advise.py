@@ -132,7 +132,7 @@ def test_without_a_workload_queries_are_made_up(spark: SparkSession, orders: Pat
         ({"workload": []}, InputError, "no query"),
         ({"workload": ["gone = 1"]}, InputError, 'no query.*"gone"'),
         ({"workload": ["SELECT 1 FROM elsewhere.t WHERE day = 1"]}, InputError, "does not read this table"),
-        ({"workload": "/no/such/file.sql"}, InputError, "no file of queries"),
+        ({"workload": "/no/such/file.sql"}, InputError, "is not a file of queries"),
         ({"columns": ["gone"]}, ColumnError, "gone"),
         ({"files": 0}, InputError, "files=0"),
     ],
@@ -156,7 +156,7 @@ def test_tables_without_an_order_are_refused(spark: SparkSession, tmp_path: Path
         table.optimize("auto")
     with pytest.raises(InputError, match="no column of an orderable type"):
         table.advise()
-    with pytest.raises(InputError, match='build="sample" only'):
+    with pytest.raises(InputError, match='only with build="sample"'):
         table.optimize(["a", "b"], curve="auto", build="direct")
 
 

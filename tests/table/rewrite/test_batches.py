@@ -275,7 +275,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"max_batch": "1GB", "jobs": 0}, "jobs=0"),
     ({"max_batch": "1GB", "jobs": True}, "jobs=True"),
     ({"max_batch": "1GB", "by": ["a", "nope"]}, 'no column "nope"'),
-    ({"max_batch": "1GB", "where": "a > 3"}, "no partition column"),
+    ({"max_batch": "1GB", "where": "a > 3"}, "not a partition column"),
 ]
 
 

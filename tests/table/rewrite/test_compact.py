@@ -138,7 +138,7 @@ def test_what_is_committed_stays_where_a_later_batch_fails(
         ({"target_file_size": "-1MB"}, "-1MB"),
         ({"min_file_size": "0kB"}, "0kB"),
         ({"target_file_size": "1MB", "min_file_size": "2MB"}, "more than target_file_size='1MB'"),
-        ({"where": "id = 3"}, "no partition column"),
+        ({"where": "id = 3"}, "not a partition column"),
     ],
 )
 def test_bad_input(spark: SparkSession, tmp_path: Path, arguments: dict[str, str], message: str) -> None:
