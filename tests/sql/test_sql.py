@@ -151,7 +151,7 @@ def test_schema_and_order_of_a_query_stay(spark: SparkSession, parts: str) -> No
 
 def test_a_catalog_s_types_of_partitions_stay(spark: SparkSession, parts: str) -> None:
     # The directories look like numbers; the table says strings.
-    rows, scans = read(spark, "SELECT DISTINCT k FROM parts WHERE k = '01'")
+    rows, scans = read(spark, "SELECT DISTINCT k FROM parts WHERE k = '01' AND id < 300")
     assert [row.k for row in rows] == ["01"]
     assert scans[0].files < scans[0].files_total
     assert spark.table("parts").schema["k"].dataType.typeName() == "string"

@@ -270,7 +270,12 @@ def test_bad_arguments_are_refused(events: str, tmp_path: Path) -> None:
         table.report(tmp_path / "r.html", by="usr")
     with pytest.raises(InputError, match="no order"):
         table.report(tmp_path / "r.html", by="tags")
-    for workload, words in (("id = 1", "no file"), ([3], "query 1"), ([("id = 1", 0)], "query 1"), (["x = 1"], '"x"')):
+    for workload, words in (
+        ("id = 1", "is not a file of queries"),
+        ([3], "query 1"),
+        ([("id = 1", 0)], "query 1"),
+        (["x = 1"], '"x"'),
+    ):
         with pytest.raises(InputError, match=words):
             table.report(tmp_path / "r.html", workload=workload)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="3 columns"):
