@@ -327,6 +327,7 @@ def test_an_index_of_sketches_and_row_groups(maker: Maker, partitioned: bool, ta
     assert all(file.row_groups is not None for file in kept)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @spark_first
 @partitioned_first
@@ -338,6 +339,7 @@ def test_statements_name_a_format_and_a_path(maker: Maker, table: Path, spark: S
     assert zskip.sql(spark, f"VERIFY {maker.targets(table)[-1]}").collect()[0]["ok"]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_optimize_of_files_with_different_columns(maker: Maker, tmp_path: Path, spark: SparkSession) -> None:
     maker.append(tmp_path / "t", content(20), partitioned=False)

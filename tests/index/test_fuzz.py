@@ -176,6 +176,7 @@ def test_damaged_bytes_never_lose_a_file(case: Case, seed: int) -> None:
     assert worse > 150, "some damage was noticed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", tiers.nightly(range(2)))
 def test_damaged_sketches_never_lose_a_file(case: Case, seed: int) -> None:
     sketches = {name: data for name, data in case.files.items() if name.startswith("sketch-")}
@@ -210,6 +211,7 @@ def test_every_bit_of_a_manifest_counts(case: Case) -> None:
 ODD = [None, True, -1, 0, 1, 2, 1.5, 2**31, 2**53 + 1, 2**64, 10**400, "", "x", "../../etc/passwd", [], [[]], {}, ["a"]]
 
 
+@pytest.mark.slow
 def test_a_manifest_with_a_right_checksum_may_say_anything(case: Case) -> None:
     """It is believed, refused or found not to fit; nothing outside the index is opened, and nothing else happens."""
     name = max(name for name in case.files if name.startswith("manifest"))

@@ -250,6 +250,7 @@ def test_a_crash_at_any_step_loses_nothing(
     assert step > 12, "two lists, a segment of each sketch and a merged one, two manifests, and what is removed"
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_nothing(refresher: Refresher) -> None:
     chance = random.Random(1)
     write(refresher.root, 1)

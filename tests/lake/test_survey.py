@@ -143,6 +143,7 @@ def test_recorded_queries_are_measured(spark: SparkSession, tmp_path: Path) -> N
     assert line.files_read_a_day == pytest.approx(line.queries_a_day * np.mean([r.files for r in read]))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_queries_read_all_files_of_an_unclustered_table(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "lake" / "events"

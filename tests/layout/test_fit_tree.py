@@ -94,6 +94,7 @@ def test_files_lie_in_the_boxes_of_their_leaves() -> None:
             assert values.min() >= value if is_right else values.max() < value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [2, 3, 10, 100, 1_000])
 def test_files_hold_half_to_one_and_a_half_times_their_rows(files: int) -> None:
     sample = uniform(20_000)

@@ -147,6 +147,7 @@ def test_clocks_agree_with_zoneinfo(zone, data):
         assert moved[0] - 2 * DAY < instant - offset
 
 
+@pytest.mark.slow
 def test_all_changes_of_all_zones_are_found():
     """No change that a zone's data list is missed, nor one of those that follow from its last rule."""
     pure = pytest.importorskip("zoneinfo._zoneinfo")

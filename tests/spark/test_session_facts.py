@@ -71,6 +71,7 @@ def reversing(spark: SparkSession) -> SparkSession:
     return session
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sensitive", ["true", "false"])
 def test_states_of_names_in_another_case_do_not_count(spark: SparkSession, tmp_path: Path, sensitive: str) -> None:
     one = private_session(spark, {"spark.sql.caseSensitive": sensitive})

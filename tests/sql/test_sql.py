@@ -470,6 +470,7 @@ def test_views_of_a_pruned_query_prune(spark: SparkSession, plain: str) -> None:
     assert scan.files < scan.files_total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.b c", "d`e", "ünï", "it's", 'a"b', "select"])
 def test_names_of_every_kind(spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = tmp_path / name

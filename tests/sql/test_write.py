@@ -45,6 +45,7 @@ def test_a_table_by_its_name(spark: SparkSession, database: str) -> None:
         zskip.sql(spark, "INSERT INTO t SELECT 1")
 
 
+@pytest.mark.slow
 def test_a_table_by_its_path(spark: SparkSession, tmp_path: Path) -> None:
     zskip.sql(spark, f"CREATE TABLE delta.`{tmp_path}/d` PARTITIONED BY (name) CLUSTER BY id AS {ROWS} WHERE id < 3")
     assert zskip.table(spark, f"{tmp_path}/d").df().count() == 3
@@ -62,6 +63,7 @@ def test_a_table_by_its_path(spark: SparkSession, tmp_path: Path) -> None:
     assert table.df().count() == 2020
 
 
+@pytest.mark.slow
 def test_inserts_that_are_sparks(spark: SparkSession, database: str) -> None:
     zskip.sql(spark, "CREATE TABLE never (id BIGINT, v INT) USING parquet")
     zskip.sql(spark, "INSERT INTO never VALUES (1, 2)")

@@ -43,6 +43,7 @@ def test_only_row_groups_with_a_nan_are_read_for_one(spark: SparkSession, tmp_pa
     assert [file.row_groups for file in table.files("id = 7")] == [(0,)]
 
 
+@pytest.mark.slow
 def test_optimize_keeps_the_granularity(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     spark.range(0, 200_000, 1, 4).selectExpr("id", "(id * 7919) % 200000 AS k").write.parquet(path)

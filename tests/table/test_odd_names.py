@@ -95,6 +95,7 @@ def test_each_name_clusters(spark: SparkSession, odd: Path, clustered: zskip.Tab
     assert {c.column for c in clustered.info().clustering} == {"a`b", "new\nline"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 def test_each_name_in_predicates(spark: SparkSession, odd: Path, clustered: zskip.Table, name: str) -> None:
     number = NAMES.index(name) + 1
@@ -192,6 +193,7 @@ def database(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     spark.sql("DROP DATABASE odd_names CASCADE")
 
 
+@pytest.mark.slow
 @pytest.mark.scaled
 def test_directories(spark: SparkSession, tmp_path: Path) -> None:
     """Through Python, and through SQL by path."""
@@ -215,6 +217,7 @@ def test_directories(spark: SparkSession, tmp_path: Path) -> None:
         assert plain.count() == table.df().count() == 300
 
 
+@pytest.mark.slow
 def test_columns_in_statements(spark: SparkSession, database: str, tmp_path: Path) -> None:
     """A table of the catalog, its location and its columns."""
     location = tmp_path / "it's 100%+" / "x"

@@ -80,6 +80,7 @@ def test_both_collectors_agree_on_all_types(spark: SparkSession, tmp_path: Path,
     assert compared >= 20
 
 
+@pytest.mark.slow
 def test_timestamps_of_96_bits(spark: SparkSession, tmp_path: Path) -> None:
     """As Spark writes them by default."""
     path = str(tmp_path / "t")

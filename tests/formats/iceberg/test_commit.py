@@ -128,6 +128,7 @@ def partition_of(table: Table, spec_id: int, row: dict[str, Any]) -> tuple[Any, 
     return tuple(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", BY)
 def test_every_row_stays_in_its_partition(catalog: SqlCatalog, by: str) -> None:
     table = filled(catalog, *BY[by])

@@ -98,6 +98,7 @@ def test_what_the_index_says_of_its_sketches(spark: SparkSession, path: Path) ->
     assert any("ranges(8)" in leaf.reason or leaf.skipped == FILES for leaf in said.leaves)
 
 
+@pytest.mark.slow
 def test_verify_runs_with_sketches(spark: SparkSession, path: Path) -> None:
     found = zskip.table(spark, str(path)).verify(queries=15, seed=2)
     assert found.mismatches == ()

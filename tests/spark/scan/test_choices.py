@@ -112,6 +112,7 @@ def choice_bytes() -> int:
     return max(choice.nbytes for _, _, choice in reports._choices.all())
 
 
+@pytest.mark.slow
 def test_what_python_remembers_is_bounded_by_bytes(
     session: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,6 +159,7 @@ def foreign_value(data_type: pa.DataType, i: int) -> Any:
     return i if pa.types.is_integer(data_type) else i / 8 if pa.types.is_floating(data_type) else f"{i:03d}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", tiers.nightly(FOREIGN, daily=4))
 def test_arrays_that_spark_did_not_write(spark: SparkSession, tmp_path: Path, name: str) -> None:
     data_type, options = FOREIGN[name]

@@ -192,6 +192,7 @@ FILTERS = ["", "WHERE i > 5", "WHERE l IS NOT NULL AND i < 30", "WHERE f >= 0", 
 COLUMNS = ["i", "l", "h", "f", "g", "d", "t", "n", "m", "w", "s", "y", "b", "k", "e", "x", "q", "v", "p"]
 
 
+@pytest.mark.slow
 @pytest.mark.scaled
 @pytest.mark.parametrize("seed", tiers.nightly(range(3)))
 def test_random_queries(spark: SparkSession, old_dates: None, tmp_path: Path, seed: int) -> None:

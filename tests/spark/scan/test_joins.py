@@ -223,6 +223,7 @@ BOTH = [
 ]
 
 
+@pytest.mark.slow
 def test_tables_of_ours_on_both_sides_and_self_joins(spark: SparkSession, star: Star) -> None:
     # Of the queries that the tests above ask of one side, a third.
     check_both_sides(spark, star, in_turn([*BOTH, *[*SKIPPING, *KEEPING][::3]], 1))
@@ -381,6 +382,7 @@ def test_a_key_query_that_is_not_worth_it_costs_no_question(spark: SparkSession,
     assert join_leaf(scan).reason == "key query not worth it: 2 MB to scan"
 
 
+@pytest.mark.slow
 def test_scans_that_no_key_would_prune_are_shared(spark: SparkSession, star: Star, tmp_path: Path) -> None:
     (tmp_path / "big").mkdir()
     for name in "ab":
@@ -432,6 +434,7 @@ def test_the_most_keys_may_be_any_number(spark: SparkSession, star: Star, asked:
     assert scan.files == 5
 
 
+@pytest.mark.slow
 def test_a_key_query_that_takes_too_long_is_given_up(spark: SparkSession, star: Star, asked: None) -> None:
     star.views("fact")
     # Of a column that is no key: Spark would evaluate it for each row of the fact as well.

@@ -63,6 +63,7 @@ def nested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Che
     return Checked(spark, write_sql(spark, tmp_path_factory.mktemp("nested") / "t", NESTED))
 
 
+@pytest.mark.slow
 def test_fields_of_structs(nested: Checked) -> None:
     for where, skipped in NESTED_WHERE:
         nested(where, skipped)
@@ -76,6 +77,7 @@ def test_fields_of_structs_under_an_alias_of_their_name(spark: SparkSession, nes
         assert [row.id for row in found] == [5]
 
 
+@pytest.mark.slow
 def test_names_that_differ_in_case_alone(spark: SparkSession, tmp_path: Path) -> None:
     """With case sensitivity they are different columns, without it such a file cannot be read."""
     path = write_arrow(
@@ -164,6 +166,7 @@ WIDENING = 8
 """The first so many Spark 4 reads, and the second and third predicate skip a file."""
 
 
+@pytest.mark.slow
 def test_files_of_narrower_types(spark: SparkSession, tmp_path: Path) -> None:
     """Where Spark reads them; where it fails so does zskip, unless it need not read the file."""
     read = set()
@@ -320,6 +323,7 @@ def test_intervals_as_keys(spark: SparkSession, tmp_path: Path) -> None:
         spark.catalog.dropTempView("intervals")
 
 
+@pytest.mark.slow
 def test_types_without_an_order(spark: SparkSession, tmp_path: Path) -> None:
     """Arrays, maps and structs, and what is in them, skip nothing and lose nothing."""
     select = (
@@ -448,6 +452,7 @@ def test_zeros_infinities_and_nan(spark: SparkSession, floats: list[Path], write
             check("isnan(f)", 20)
 
 
+@pytest.mark.slow
 def test_no_nan_is_known_of_spark_s_files(spark: SparkSession, tmp_path: Path) -> None:
     """Wherever among the values a NaN lies, in whichever row group."""
     for place in (None, 0, 500, 999, 150_000):

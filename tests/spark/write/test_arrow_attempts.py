@@ -123,6 +123,7 @@ def test_a_setting_of_parquet_leaves_it_to_spark(spark: SparkSession, tmp_path: 
     assert tables.ids(path) == list(range(tables.ROWS))
 
 
+@pytest.mark.slow
 def test_many_small_files_are_written_by_few_tasks(spark: SparkSession, tmp_path: Path) -> None:
     path = tables.make_events(tmp_path / "t")
     result = zskip.table(spark, str(path)).optimize(BY, files=200)
@@ -131,6 +132,7 @@ def test_many_small_files_are_written_by_few_tasks(spark: SparkSession, tmp_path
     assert tables.ids(path) == list(range(tables.ROWS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("side", "error", "text"),
     [

@@ -222,6 +222,7 @@ def test_timestamps_of_96_bits(
     assert left == right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", tiers.nightly(sorted(CODECS, key=lambda codec: codec != "zstd")))
 def test_sizes_are_those_of_spark(spark: SparkSession, tmp_path: Path, codec: str) -> None:
     frame = spark.range(0, 300_000, 1, 2).selectExpr(
@@ -240,6 +241,7 @@ def test_sizes_are_those_of_spark(spark: SparkSession, tmp_path: Path, codec: st
     assert footer(tmp_path / "arrow").row_group(0).column(0).compression == codec.upper()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("codec", "kept"), [("lz4", "lz4_raw"), ("lz4_raw", "lz4_raw"), ("brotli", "brotli")])
 def test_a_table_can_be_rewritten_again_and_again(spark: SparkSession, tmp_path: Path, codec: str, kept: str) -> None:
     path = tmp_path / "t"

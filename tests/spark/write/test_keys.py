@@ -34,6 +34,7 @@ def placed(frame: DataFrame, layout: Layout) -> list:
     return made.select("key", "file").collect()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("types", GROUPS, ids=["first", "second", "third"])
 @pytest.mark.parametrize(
     ("curve", "build"),

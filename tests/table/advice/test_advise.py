@@ -160,6 +160,7 @@ def test_tables_without_an_order_are_refused(spark: SparkSession, tmp_path: Path
         table.optimize(["a", "b"], curve="auto", build="direct")
 
 
+@pytest.mark.slow
 def test_expressions_are_advised_and_come_true(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     email = "concat(IF(id % 2 = 0, 'User', 'uSER'), lpad(CAST(pmod(hash(id), 900) AS STRING), 3, '0')) AS email"

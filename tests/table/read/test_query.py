@@ -268,6 +268,7 @@ MISFITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_literals_that_do_not_fit_do_what_spark_does(spark: SparkSession, clustered: Path, ansi: str) -> None:
     """The same rows, or the same error, with zskip and without."""

@@ -166,6 +166,7 @@ def test_counts_of_nulls_and_hidden_nan(spark: SparkSession, clustered: Path, mo
         assert first_file(zskip.table(spark, str(clustered)).verify(queries=0), "NaN of score") is not None
 
 
+@pytest.mark.slow
 def test_a_file_swapped_for_another_of_the_same_size_and_time(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def names(path: Path) -> set[str]:
     return {file.name for file in tables.visible(path)}
 
 
+@pytest.mark.slow
 def test_each_batch_is_a_commit_of_its_own(spark: SparkSession, path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = zskip.table(spark, str(path))
     with caplog.at_level(logging.INFO, "zskip"):

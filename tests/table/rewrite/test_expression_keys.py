@@ -69,6 +69,7 @@ def path(spark: SparkSession, tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("writer", "curve"), tiers.nightly([("arrow", "zorder"), ("spark", "hilbert"), ("arrow", "hilbert")])
 )
@@ -109,6 +110,7 @@ def test_filters_on_a_key_prune(spark: SparkSession, path: Path, key: str) -> No
     assert table.verify().ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", tiers.nightly(["lower(email)", "date(ts)", "pmod(hash(id), 64)"]))
 def test_the_first_rows_of_an_expression(spark: SparkSession, path: Path, key: str) -> None:
     table = zskip.table(spark, str(path))
@@ -130,6 +132,7 @@ def test_the_first_rows_of_an_expression(spark: SparkSession, path: Path, key: s
         spark.catalog.dropTempView("expression_keys")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broadcast", ["-1", "10MB"], ids=["key query", "broadcast"])
 def test_joins_by_an_expression(spark: SparkSession, path: Path, broadcast: str) -> None:
     table = zskip.table(spark, str(path))
@@ -198,6 +201,7 @@ def variant_events(spark: SparkSession, start: int = 0) -> DataFrame:
     return spark.sql(VARIANT_EVENTS.format(start=start, end=start + ROWS))
 
 
+@pytest.mark.slow
 @needs_variants
 @pytest.mark.parametrize("key", tiers.nightly(VARIANTS))
 def test_paths_into_variants(spark: SparkSession, tmp_path: Path, key: str) -> None:
@@ -218,6 +222,7 @@ def test_paths_into_variants(spark: SparkSession, tmp_path: Path, key: str) -> N
     assert table.verify().ok
 
 
+@pytest.mark.slow
 @needs_variants
 def test_an_extraction_of_another_type_is_another_one(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
@@ -257,6 +262,7 @@ def test_new_rows_follow_the_layout(spark: SparkSession, path: Path) -> None:
     assert table.maintain(by=["lcase(EMAIL)", "to_date(ts)"]).by == by
 
 
+@pytest.mark.slow
 def test_a_new_table_lies_by_expressions(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     result = zskip.write(events(spark), path, by=["lower(email)", "element_at(m, 'k')"], files=8)
@@ -284,6 +290,7 @@ EXACT = [
 INEXACT = "element_at(wide, 'k')"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*nulls.* is null in 100 %:zskip.errors.ZskipWarning")
 def test_bounds_come_with_the_rows(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs: list[str] = []
@@ -374,6 +381,7 @@ def test_bad_keys_are_named_with_the_way_out(spark: SparkSession, path: Path) ->
     assert sorted(file.name for file in path.glob("*.parquet")) == before
 
 
+@pytest.mark.slow
 def test_a_path_that_leads_nowhere_is_warned_of(spark: SparkSession, path: Path) -> None:
     table = zskip.table(spark, str(path))
     with pytest.warns(ZskipWarning, match=r"get_json_object\(js, '\$\.nope'\) is null in 100 % of the sampled rows"):
@@ -397,6 +405,7 @@ def test_an_expression_of_a_partition_column_is_refused(spark: SparkSession, tmp
     assert table.verify().ok
 
 
+@pytest.mark.slow
 @needs_variants
 def test_files_whose_variants_are_shredded_otherwise(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")

@@ -64,6 +64,7 @@ def test_a_workload_that_tells_nothing_says_which_columns_it_filters_by(spark: S
     assert tables.ids(path) == list(range(ROWS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "files"),
     tiers.nightly(
@@ -105,6 +106,7 @@ def test_a_column_that_went_after_the_fit(spark: SparkSession, path: Path) -> No
     assert tables.ids(path) == list(range(ROWS))
 
 
+@pytest.mark.slow
 def test_a_refit_that_a_budget_cut_short(spark: SparkSession, path: Path) -> None:
     """Until the new tree has more files, what comes is placed by the old one; the next refits do the rest."""
     table = zskip.table(spark, str(path))

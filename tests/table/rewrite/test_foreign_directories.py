@@ -181,6 +181,7 @@ def test_a_rewrite_keeps_partitions_and_columns_without_rows(spark: SparkSession
 # Summaries of other programs
 
 
+@pytest.mark.slow
 def test_the_footers_that_others_have_collected_go_with_a_commit(spark: SparkSession, tmp_path: Path) -> None:
     def make(name: str) -> Path:
         path = tmp_path / name
@@ -207,6 +208,7 @@ def test_the_footers_that_others_have_collected_go_with_a_commit(spark: SparkSes
 # Columns of files under the names of partition columns
 
 
+@pytest.mark.slow
 def test_the_directory_wins_over_the_column_in_the_file(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     for i, part in enumerate(["x", "y", "y", "x"]):

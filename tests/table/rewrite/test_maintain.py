@@ -92,6 +92,7 @@ def test_a_workload_says_which_files_are_worth_it(spark: SparkSession, path: Pat
     assert layout.curve == "fitted"
 
 
+@pytest.mark.slow
 def test_new_rows_go_by_the_tree_and_a_moved_workload_gets_a_new_one(spark: SparkSession, path: Path) -> None:
     table = zskip.table(spark, str(path))
     hot = [f"a BETWEEN {i * 50} AND {i * 50 + 9}" for i in range(100)]

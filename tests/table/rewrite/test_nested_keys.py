@@ -74,6 +74,7 @@ def test_files_are_clustered_by_nested_fields(spark: SparkSession, path: Path, w
     assert table.verify().ok
 
 
+@pytest.mark.slow
 def test_rows_lie_as_by_plain_columns(spark: SparkSession, tmp_path: Path) -> None:
     frame = events(spark)
     files = {}
@@ -87,6 +88,7 @@ def test_rows_lie_as_by_plain_columns(spark: SparkSession, tmp_path: Path) -> No
     assert files["nested"] == files["plain"]
 
 
+@pytest.mark.slow
 def test_new_rows_follow_the_layout(spark: SparkSession, path: Path) -> None:
     table = zskip.table(spark, str(path))
     table.optimize(by=["st.a", "id"], files=8)
@@ -105,6 +107,7 @@ def test_new_rows_follow_the_layout(spark: SparkSession, path: Path) -> None:
     assert table.maintain(by=["ST.A", "id"]).by == ("st.a", "id")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_name", tiers.nightly(["delta", "parquet"]))
 def test_a_new_table_lies_by_nested_fields(spark: SparkSession, tmp_path: Path, format_name: str) -> None:
     path = str(tmp_path / "t")
@@ -118,6 +121,7 @@ def test_a_new_table_lies_by_nested_fields(spark: SparkSession, tmp_path: Path, 
     assert table.append(events(spark, ROWS, 100)).rows == 100
 
 
+@pytest.mark.slow
 def test_a_tree_is_cut_for_queries_of_nested_fields(spark: SparkSession, path: Path) -> None:
     table = zskip.table(spark, str(path))
     workload = [f"st.a BETWEEN {k} AND {k + 20}" for k in range(0, 1000, 50)] + ["st.c.d = 'k100'"]
@@ -145,6 +149,7 @@ def test_statements_name_nested_fields(spark: SparkSession, path: Path) -> None:
     assert zskip.table(spark, f"{path}2").info().layout.by == ("st.a", "id")
 
 
+@pytest.mark.slow
 def test_a_name_with_a_dot_is_the_column_of_that_name(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     events(spark).selectExpr("*", "plain AS `st.a`").write.parquet(path)

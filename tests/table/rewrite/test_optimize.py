@@ -110,6 +110,7 @@ def test_where_rewrites_only_the_partitions_named(spark: SparkSession, tmp_path:
     assert rows_of(spark.read.parquet(str(path))) == before
 
 
+@pytest.mark.slow
 def test_where_may_name_what_is_constant_in_a_statement(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     days = spark.range(0, 120, 1, 4).selectExpr("id", "id % 7 v", "date_sub(current_date(), int(id % 3)) day")
@@ -192,6 +193,7 @@ def test_files_are_written_as_the_source_was(spark: SparkSession, tmp_path: Path
     assert codecs == {"GZIP"}
 
 
+@pytest.mark.slow
 def test_files_are_written_in_the_codec_that_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 

@@ -64,6 +64,7 @@ def _names(snapshot: Any) -> set[str]:
     return {path.rpartition("/")[2] for path in snapshot.paths}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("by", "curve", "build"),
     [(["a", "b"], "fitted", "sample"), (["a", "b"], "hilbert", "sample"), (["a"], "linear", "direct")],
@@ -81,6 +82,7 @@ def test_every_kind_of_layout(by: list[str], curve: str, build: str, tmp_path: P
     assert table.verify(queries=2).ok
 
 
+@pytest.mark.slow
 def test_partitions_old_and_new(maker: Maker, tmp_path: Path, spark: SparkSession) -> None:
     path = tmp_path / "t"
     maker.append(path, content(40), partitioned=True)

@@ -75,6 +75,7 @@ def test_every_type_is_as_spark_writes_it(
     assert zskip.table(spark, str(tmp_path / "t")).verify(queries=5).ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["whole", "partitioned"])
 def test_a_table_without_an_order_takes_rows_as_they_come(
     spark: SparkSession, tmp_path: Path, rows: DataFrame, partition_by: list[str]
@@ -131,6 +132,7 @@ def test_other_sessions_stay_as_they_are(spark: SparkSession, tmp_path: Path) ->
     assert active._jsparkSession.equals(after._jsparkSession)
 
 
+@pytest.mark.slow
 def test_files_are_as_small_as_sparks_own(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.range(60_000).selectExpr(
         "id * 7919 % 60000 AS a", "id % 97 AS b",
