@@ -89,6 +89,15 @@ def test_a_type_that_an_engine_would_read_otherwise_is_refused(tmp_path: Path, e
         rows(zskip.open(str(tmp_path)).plan(), engine)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_structs_that_files_spell_differently_are_refused(tmp_path: Path, engine: str) -> None:
+    for i, names in enumerate(("xy", "yx")):
+        value = {name: ord(name) for name in names}
+        pq.write_table(pa.table({"st": [value]}), tmp_path / f"{i}.parquet")
+    with pytest.raises(zskip.UnsupportedError, match=r'1\.parquet" stores the column "st" as struct<y'):
+        rows(zskip.open(str(tmp_path)).plan(), engine)
+
+
 def test_errors_at_the_top() -> None:
     """Every class of error that zskip raises is an attribute of `zskip`."""
     from zskip import errors

@@ -65,14 +65,20 @@ class ScanPlan:
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The live rows of the files as a relation of DuckDB, under the table's names and types.
 
-        connection: must outlive the relation. Deleted rows are left out, and a plan without files gives a relation
-        without rows. Partition columns come last. DuckDB reads the files when the relation is used, and skips row
-        groups by the filters that it gets. Raises UnsupportedError for a table with equality deletes or log files, for
-        renamed fields of structs, and for a column whose type some file stores in a way that DuckDB reads otherwise.
+        Deleted rows are left out, and a plan without files gives a relation without rows. Partition columns come last.
+        DuckDB reads the files when the relation is used, and skips row groups by the filters that it gets.
+
+        Args:
+            connection: Must outlive the relation.
+
+        Raises:
+            UnsupportedError: The table has equality deletes or log files, structs whose fields were renamed or differ
+                from file to file, or a column whose type in some file DuckDB would read otherwise.
 
         ```python
         plan = zskip.open("events").plan("user_id = 7")
-        plan.to_duckdb(duckdb.connect()).filter("user_id = 7").aggregate("count(*)")
+        connection = duckdb.connect()
+        plan.to_duckdb(connection).filter("user_id = 7").aggregate("count(*)")
         ```
         """
         from zskip.table.read.duckdb_scan import to_relation
