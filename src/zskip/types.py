@@ -210,6 +210,17 @@ def decode_decimal(value: Encoded, data_type: DataType) -> int:
     return int(value)
 
 
+def to_decimal(value: Encoded, data_type: DataType) -> decimal.Decimal:
+    """The number that an encoded decimal stands for, with all its digits.
+
+    >>> long = DataType("decimal(38,2)")
+    >>> str(to_decimal(encode_decimal(10**37 + 1, long), long))
+    '100000000000000000000000000000000000.01'
+    """
+    # Python's own context rounds to 28 digits.
+    return decimal.Decimal(decode_decimal(value, data_type)).scaleb(-data_type.scale, decimal.Context(prec=80))
+
+
 def encode(value: object, data_type: DataType) -> Encoded:
     """Encode a Python value that `data_type` can hold exactly in the form of the type.
 

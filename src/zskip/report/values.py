@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import decimal
 import re
 
 import numpy as np
 
-from zskip.types import DataType, Encoded, Form, decode_decimal, valid_text
+from zskip.types import DataType, Encoded, Form, to_decimal, valid_text
 
 _LONGEST = 40
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -32,8 +31,7 @@ def show_value(value: Encoded, data_type: DataType) -> str:
     """
     name = data_type.name
     if data_type.is_decimal:
-        with decimal.localcontext(decimal.Context(prec=80)):
-            return f"{decimal.Decimal(decode_decimal(value, data_type)).scaleb(-data_type.scale):f}"
+        return f"{to_decimal(value, data_type):f}"
     if isinstance(value, bytes):
         return clean(f"0x{value.hex()}" if name == "binary" else valid_text(value), _LONGEST)
     if data_type.form is Form.FLOAT:

@@ -18,6 +18,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -264,6 +265,15 @@ def mapped_table(path: Path, mode: str, physical: Mapping[str, str], stats: str 
 
 FIRST_NAME = "col-6b2f8e0a-0000-4000-8000-000000000000"
 SECOND_NAME = FIRST_NAME.replace("6", "7")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_plan_keeps_all_digits_of_partition_values(tmp_path: Path, engine: str) -> None:
+    text = "-123456789012345678901234567890123456.78"
+    columns, values = (("id", "long"), ("d", "decimal(38,2)")), {"d": text}
+    path = make(tmp_path / "t", {"a.parquet": None}, columns=columns, partition_by=["d"], partitionValues=values)
+    pq.write_table(pa.table({"id": [1]}), path / "a.parquet")
+    assert rows(zskip.open(str(path)).plan(), engine) == [(1, Decimal(text))]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

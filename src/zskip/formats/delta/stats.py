@@ -8,7 +8,6 @@ them literally.
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import json
 import math
 import re
@@ -17,7 +16,7 @@ from typing import Any
 
 from zskip.index import BoundIndex
 from zskip.records import ALL_NULL, ColumnStats, Field
-from zskip.types import DataType, Encoded, Form, decode_decimal, valid_text
+from zskip.types import DataType, Encoded, Form, to_decimal, valid_text
 
 MOST_CHARACTERS = 32
 _INDEXED = "delta.dataSkippingNumIndexedCols"
@@ -129,8 +128,7 @@ def _dump(content: Mapping[str, Any]) -> str:
 def _literal(value: Encoded, data_type: DataType, *, upper: bool) -> str | None:
     """A bound in JSON; None if Delta keeps none."""
     if data_type.is_decimal:
-        with decimal.localcontext(decimal.Context(prec=80)):
-            return f"{decimal.Decimal(decode_decimal(value, data_type)).scaleb(-data_type.scale):f}"
+        return f"{to_decimal(value, data_type):f}"
     if data_type.form is Form.FLOAT:
         number = float(value)
         return repr(number) if math.isfinite(number) else None

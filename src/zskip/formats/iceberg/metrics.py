@@ -22,7 +22,7 @@ from zskip.index import BoundIndex
 from zskip.index.collect.footers import NAN_STATISTICS
 from zskip.records import ALL_NULL, ColumnStats
 from zskip.storage import Storage
-from zskip.types import DataType, Encoded, Form, decode_decimal
+from zskip.types import DataType, Encoded, Form, to_decimal
 
 _COUNTED = (MetricModeTypes.COUNTS, MetricModeTypes.TRUNCATE, MetricModeTypes.FULL)
 _BOUNDED = (MetricModeTypes.TRUNCATE, MetricModeTypes.FULL)
@@ -107,7 +107,7 @@ def _bound(value: Encoded, data_type: DataType, collector: StatisticsCollector, 
     kind, length = collector.iceberg_type, collector.mode.length
     if isinstance(kind, DecimalType):
         with decimal.localcontext(decimal.Context(prec=80)):
-            return to_bytes(kind, decimal.Decimal(decode_decimal(value, data_type)).scaleb(-data_type.scale))
+            return to_bytes(kind, to_decimal(value, data_type))
     if isinstance(kind, StringType):
         try:
             text = bytes(value).decode()  # type: ignore[arg-type]

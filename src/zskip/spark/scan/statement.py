@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from zskip.spark.jvm.compat import frame_of_rows
 from zskip.spark.jvm.failures import root_cause
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.filters import read_filters
-from zskip.types import DataType, Encoded, Form, decode_decimal
+from zskip.types import DataType, Encoded, Form, to_decimal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,7 +131,7 @@ def _single_values(column: ColumnStats, stats: BoundIndex, files: Bools) -> tupl
 def _decode(value: Encoded, data_type: DataType) -> Any:
     """A value as `createDataFrame` takes it."""
     if data_type.is_decimal:
-        return decimal.Decimal(decode_decimal(value, data_type)).scaleb(-data_type.scale, decimal.Context(prec=40))
+        return to_decimal(value, data_type)
     if isinstance(value, bytes):
         return value.decode() if data_type.name == "string" else value
     if data_type.form is Form.FLOAT:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import decimal
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from zskip.records.reading import ColumnIds, ColumnNames
 from zskip.table.handle import Handle
 from zskip.table.read.kept_file import KeptFile
 from zskip.table.session import is_case_sensitive
-from zskip.types import DataType, Encoded, decode_decimal
+from zskip.types import DataType, Encoded, to_decimal
 
 FILE = "__zskip_file"
 """The column with the path of a row's file, where partition values or deletes are joined to it."""
@@ -228,7 +227,7 @@ def _value(encoded: Encoded | None, data_type: DataType) -> Any:
     if encoded is None:
         return None
     if data_type.is_decimal:
-        return decimal.Decimal(decode_decimal(encoded, data_type)).scaleb(-data_type.scale)
+        return to_decimal(encoded, data_type)
     if data_type.name == "boolean":
         return bool(encoded)
     return encoded.decode() if isinstance(encoded, bytes) and data_type.name != "binary" else encoded
