@@ -396,10 +396,11 @@ def rewrite_in_place(
         with timer.step("rewrite"):
             writer.write(rewrite)
         with timer.step("commit"):
-            return writer.commit(info), writer.next_version()
+            committed = writer.commit(info)
     except BaseException:
         writer.abort()
         raise
+    return committed, writer.next_version()
 
 
 def _check_rows(rewrite: Rewrite, live: Ints, written: Ints) -> None:
