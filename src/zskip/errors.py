@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
+_LIBRARIES = ("deltalake", "pyiceberg", "pydantic_core", "obstore", "hdfs_native", "_duckdb", "polars")
+"""Whose errors are about a place or a file."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -133,6 +135,6 @@ def _own_error(call: str, error: Exception) -> Exception:
         is_lack = type(error).__name__ in ("ArrowNotImplementedError", "ArrowTypeError")
         advice = "leave the column out, or give it another type" if is_lack else "restore the file that it names"
         return (UnsupportedError if is_lack else CorruptFileError)(f"{reason}; {advice}")
-    if library in ("deltalake", "pyiceberg", "pydantic_core", "obstore", "hdfs_native") or isinstance(error, OSError):
+    if library in _LIBRARIES or isinstance(error, OSError):
         return StorageError(f"{reason}; see that the place can be reached, and that its metadata is whole")
     return InputError(f"{reason}; give another name") if isinstance(error, UnicodeError) else error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -96,6 +97,33 @@ def test_structs_that_files_spell_differently_are_refused(tmp_path: Path, engine
         pq.write_table(pa.table({"st": [value]}), tmp_path / f"{i}.parquet")
     with pytest.raises(zskip.UnsupportedError, match=r'1\.parquet" stores the column "st" as struct<y'):
         rows(zskip.open(str(tmp_path)).plan(), engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_column_may_have_the_name_of_duckdbs_row_numbers(tmp_path: Path, engine: str) -> None:
+    pq.write_table(pa.table({"file_row_number": [7]}), tmp_path / "0.parquet")
+    assert rows(zskip.open(str(tmp_path)).plan(), engine) == [(7,)]
+
+
+def test_a_connection_that_fails_gives_an_error_of_zskip(ten_files: Path) -> None:
+    connection = duckdb.connect()
+    connection.close()
+    with pytest.raises(zskip.StorageError, match=r"duckdb failed in to_duckdb\(.*closed"):
+        zskip.open(str(ten_files)).plan().to_duckdb(connection)
+
+
+def test_without_polars_one_line_says_what_to_install(ten_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    monkeypatch.delitem(sys.modules, "zskip.table.read.polars_scan", raising=False)
+    with pytest.raises(zskip.MissingDependencyError, match="pip install polars"):
+        zskip.open(str(ten_files)).plan().to_polars()
+
+
+def test_a_kept_file_that_is_damaged_is_named(ten_files: Path) -> None:
+    plan = zskip.open(str(ten_files)).plan("a = 17")
+    Path(plan.files[0]).write_bytes(b"PAR1")
+    with pytest.raises(zskip.CorruptFileError, match=r"part 1.*not a readable Parquet file"):
+        plan.to_polars()
 
 
 def test_errors_at_the_top() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from zskip.index.store.leaves import FIELD_ID
 from zskip.records import ColumnIds
 
 Path = tuple[str, ...]
-_ID = b"PARQUET:field_id"
 _REWRITTEN = "uuid"
 """The type whose values Iceberg's reader in Spark gives in another form than the files have."""
 
@@ -76,6 +76,6 @@ def column_ids(fields: pa.Schema | pa.DataType, prefix: str) -> Iterator[tuple[s
     else:
         parts = []
     for name, field in parts:
-        field_id = (field.metadata or {}).get(_ID)
+        field_id = (field.metadata or {}).get(FIELD_ID)
         yield prefix + name, None if field_id is None else int(field_id)
         yield from column_ids(field.type, f"{prefix}{name}.")

@@ -17,7 +17,7 @@ Decode = Callable[[Any], Encoded | None]
 """Converts a footer's raw bound to the form of the type; None for values outside of the type."""
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-_FIELD_ID = b"PARQUET:field_id"
+FIELD_ID = b"PARQUET:field_id"
 
 
 class Column(NamedTuple):
@@ -178,7 +178,7 @@ def _field_ids(fields: Iterable[pa.Field], parents: tuple[str, ...]) -> Iterator
         if pa.types.is_struct(field.type):
             yield from _field_ids(field.type, path)
         else:
-            yield path, int((field.metadata or {}).get(_FIELD_ID, -1))
+            yield path, int((field.metadata or {}).get(FIELD_ID, -1))
 
 
 def _leaf(ordinal: int, column: int, leaf: Any, name: str, decode: Decode | None) -> Leaf:

@@ -33,8 +33,10 @@ def _read(
 ) -> duckdb.DuckDBPyRelation:
     files = ", ".join(_text(re.sub(r"([*?\[])", r"[\1]", file)) for file in group.files)
     columns = [_expression(column, types[column.name]) for column in group.columns]
-    source = f"read_parquet([{files}], hive_partitioning = false, filename = {_text(FILE)}, {_ROW} = true)"
-    relation = connection.sql(f"SELECT {', '.join([*columns, FILE, _ROW])} FROM {source}").set_alias("stored")
+    # A table may have a column of that name, which DuckDB would refuse.
+    numbered, row = (f", {_ROW} = true", [_ROW]) if group.deleted else ("", [])
+    source = f"read_parquet([{files}], hive_partitioning = false, filename = {_text(FILE)}{numbered})"
+    relation = connection.sql(f"SELECT {', '.join([*columns, FILE, *row])} FROM {source}").set_alias("stored")
     if group.deleted:
         numbers = list(group.deleted.values())
         paths = np.repeat(list(group.deleted), [len(some) for some in numbers])

@@ -29,10 +29,6 @@ class ScanPlan:
     The rows of its files are a superset of the rows that match: filter them again.
     """
 
-    path: str
-    """Absolute path or URI of the table."""
-    version: int
-    """zskip's count of commits to a plain Parquet table, or the version of the table format."""
     where: str | pc.Expression | None
     report: ScanReport
     """Files, bytes, row groups and rows to read and in total, and what each part of the predicate skips, or why not."""
@@ -51,6 +47,16 @@ class ScanPlan:
         return tuple(
             KeptFile(self.handle.storage.uri(path), self.row_groups.get(i), deletes.get(path, ())) for i, path in paths
         )
+
+    @property
+    def path(self) -> str:
+        """Absolute path or URI of the table."""
+        return self.handle.storage.root
+
+    @property
+    def version(self) -> int:
+        """zskip's count of commits to a plain Parquet table, or the version of the table format."""
+        return self.snapshot.version
 
     @property
     def bytes(self) -> int:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-import polars as pl
-
+from zskip.errors import MissingDependencyError
 from zskip.table.read.stored_columns import FILE, FileGroup, StoredColumn, StoredRows
+
+try:
+    import polars as pl
+except ImportError as error:
+    raise MissingDependencyError("to_polars() needs Polars; run: pip install polars") from error
 
 _ROW = "__zskip_row"
 

@@ -118,8 +118,6 @@ def plan_snapshot(handle: Handle, snapshot: Snapshot, where: str | pc.Expression
     if workload_recorder is not None:
         workload_recorder.note(lambda: text_of([predicate]), report)
     return ScanPlan(
-        path=handle.storage.root,
-        version=snapshot.version,
         where=where,
         report=report,
         handle=handle,

@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from zskip.errors import UnsupportedError
+from zskip.formats.footers.footer import read_raw_footer
 from zskip.formats.schema import arrow_type
+from zskip.index.store.leaves import FIELD_ID
 from zskip.records import Deletes, Field, Ints, Partition, Snapshot
 from zskip.records.reading import ColumnIds, ColumnNames
 from zskip.table.handle import Handle
@@ -23,7 +25,8 @@ from zskip.types import DataType, Encoded, to_decimal
 
 FILE = "__zskip_file"
 """The column with the path of a row's file, where partition values or deletes are joined to it."""
-_ID = b"PARQUET:field_id"
+_THREADS = 8
+"""Footers are read at the same time, since most of their time is waiting."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +85,8 @@ class _Files:
     def rows(self) -> StoredRows:
         """Read the schemas of the files, and what deletes their rows."""
         snapshot, fields, partition_fields = self._snapshot, self._snapshot.fields, self._snapshot.partition_fields
-        schemas = {str(file): self._schema(i) for i, file in enumerate(self._files)}
+        with ThreadPoolExecutor(_THREADS) as pool:
+            schemas = dict(zip(map(str, self._files), pool.map(self._schema, range(len(self._files))), strict=True))
         if not schemas and len(snapshot):
             schemas = {self._storage.uri(snapshot.paths[0]): self._schema(0)}
         types = [self._type(field, schemas) for field in fields]
@@ -106,9 +110,7 @@ class _Files:
         )
 
     def _schema(self, i: int) -> pa.Schema:
-        path, size = self._snapshot.paths[i], int(self._snapshot.sizes[i])
-        with self._storage.open(path, size) as stream:
-            return pq.ParquetFile(stream).schema_arrow
+        return read_raw_footer(self._storage, self._snapshot.paths[i]).metadata.schema.to_arrow_schema()
 
     def _known_type(self, field: Field) -> pa.DataType:
         kind = arrow_type(field.type)
@@ -234,7 +236,7 @@ def _value(encoded: Encoded | None, data_type: DataType) -> Any:
 
 
 def _id_of(field: pa.Field) -> int | None:
-    text = (field.metadata or {}).get(_ID)
+    text = (field.metadata or {}).get(FIELD_ID)
     return None if text is None else int(text)
 
 

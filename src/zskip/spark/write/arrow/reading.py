@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
+from zskip.index.store.leaves import FIELD_ID
 from zskip.records import EXACT_NAMES, Deletes, Ints, Matching
 from zskip.spark.write.arrow.access import Access
 from zskip.spark.write.arrow.columns import as_type
 from zskip.spark.write.arrow.schema import NotReadable, check_file, first_line, int96_columns
 
-_ID = b"PARQUET:field_id"
 _MOST_ROWS = 65_536
 _PROBED_ROWS = 64
 """Rows read first to learn how many bytes a row takes."""
@@ -185,7 +185,7 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _id_of(field: pa.Field) -> bytes | None:
-    return (field.metadata or {}).get(_ID)
+    return (field.metadata or {}).get(FIELD_ID)
 
 
 def _has_ids_of(stored: pa.DataType, target: pa.DataType) -> bool:
