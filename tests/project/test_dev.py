@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import errno
-import importlib.util
 import os
 import shutil
 import socket
@@ -17,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,11 +58,7 @@ class Recorder:
 @pytest.fixture
 def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """dev.py, in an empty project, on a machine without uv."""
-    spec = importlib.util.spec_from_file_location("dev", ROOT / "dev.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = scripts.load(ROOT / "dev.py")
     (tmp_path / "requirements").mkdir()
     for name in ("pyproject.toml", "requirements/dev.txt", "requirements/spark35.txt"):
         (tmp_path / name).write_text("one")

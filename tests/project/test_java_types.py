@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import scripts
 
 
 @pytest.fixture(scope="module")
 def java_types() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("java_types", Path(__file__).with_name("java_types.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load(Path(__file__).with_name("java_types.py"))
 
 
 def test_a_planted_fault_is_named(java_types: ModuleType, tmp_path: Path) -> None:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def matrix() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("matrix", ROOT / "tests" / "project" / "matrix.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["matrix"] = module
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load(ROOT / "tests" / "project" / "matrix.py")
 
 
 def test_it_covers_the_pythons_that_the_package_names(matrix: ModuleType) -> None:

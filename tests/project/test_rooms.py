@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import scripts
 
 
 @pytest.fixture(scope="module")
 def rooms() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("rooms", Path(__file__).with_name("rooms.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load(Path(__file__).with_name("rooms.py"))
 
 
 def plant(source: Path, files: dict[str, str]) -> None:

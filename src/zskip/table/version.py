@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from zskip.formats import MetadataReader, TableFormat
+import numpy as np
+
+from zskip.formats import MetadataReader, StagedFile, TableFormat
 from zskip.index import BoundIndex
 from zskip.predicate import Columns
 from zskip.records import Field, Snapshot
@@ -70,6 +72,19 @@ class TableVersion:
     def find_keys(self, by: Sequence[str]) -> tuple[Field, ...]:
         """Find what rows are to be clustered by; raises as `clustering_fields`."""
         return clustering_fields(by, self.snapshot, case_sensitive=self.case_sensitive, timezone=self.timezone)
+
+    def after_commit(self, removed: Collection[str], added: Sequence[StagedFile], number: int) -> TableVersion:
+        """The version that a commit upon this one made: without the removed paths, with files of this format's commit.
+
+        Nothing is listed again, unless others have committed too.
+        """
+
+        def read() -> Snapshot | None:
+            gone, paths = set(removed), self.snapshot.paths
+            mask = np.fromiter((path in gone for path in paths), np.bool_, len(paths))
+            return self.format.snapshot_after(self.snapshot, mask, added, number)
+
+        return TableVersion(self.handle, self.reader.after_commit(read))
 
 
 def open_version(handle: Handle) -> TableVersion:

@@ -299,14 +299,7 @@ class FileWriter:
         """The version that the commit made: that of before with the new files, where nothing else has changed."""
         if not self._replaces:
             return open_version(self._target)
-        version = self._version
-
-        def read() -> Snapshot | None:
-            gone, paths = set(self._base.paths), version.snapshot.paths
-            removed = np.fromiter((path in gone for path in paths), np.bool_, len(paths))
-            return self._format.snapshot_after(version.snapshot, removed, self._staged, self._committed)
-
-        return TableVersion(version.handle, version.reader.after_commit(read))
+        return self._version.after_commit(self._base.paths, self._staged, self._committed)
 
     def _release(self) -> None:
         if self._reader is not None:

@@ -144,7 +144,11 @@ def write_and_commit(
         # Journal and index are about main.
         if handle.is_on_main:
             # A new table shows its format only now.
-            table = open_version(dataclasses.replace(handle)) if base is None else _next_version(base, staged, version)
+            table = (
+                open_version(dataclasses.replace(handle))
+                if base is None
+                else base.after_commit((), staged.files, version)
+            )
             _record(table, result, staged, plan, operation)
             with timer.step("index"):
                 indexed = index_new_files(table, plan.fields)
@@ -153,15 +157,6 @@ def write_and_commit(
                 result = dataclasses.replace(result, predicted_share=_measured_share(bound, staged, plan))
                 _warn_of_nulls(bound, plan.fields)
         return dataclasses.replace(result, jobs=count_jobs(spark))
-
-
-def _next_version(base: TableVersion, staged: StagedRows, version: int) -> TableVersion:
-    """The version of a table that an append has made."""
-
-    def read() -> Snapshot | None:
-        return base.format.snapshot_after(base.snapshot, np.zeros(len(base.snapshot), np.bool_), staged.files, version)
-
-    return TableVersion(base.handle, base.reader.after_commit(read))
 
 
 def _bind_new_files(indexed: RefreshedIndex, staged: StagedRows) -> BoundIndex:
