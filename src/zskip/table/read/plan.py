@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow.compute as pc
 
 from zskip.errors import public_methods
+from zskip.index import BoundIndex
+from zskip.predicate import columns_of
 from zskip.records import Ints, LeafReport, ScanReport, Snapshot
 from zskip.table.handle import Handle
+from zskip.table.predicates import read_where
 from zskip.table.read.kept_file import KeptFile
 
 if TYPE_CHECKING:
@@ -33,7 +37,8 @@ class ScanPlan:
     report: ScanReport
     """Files, bytes, row groups and rows to read and in total, and what each part of the predicate skips, or why not."""
     handle: Handle = field(repr=False)
-    snapshot: Snapshot = field(repr=False)
+    bound: BoundIndex = field(repr=False)
+    """The index, bound to all files of the version."""
     kept: Ints = field(repr=False)
     """The places in the snapshot of the files to read."""
     row_groups: Mapping[int, tuple[int, ...]] = field(repr=False)
@@ -47,6 +52,11 @@ class ScanPlan:
         return tuple(
             KeptFile(self.handle.storage.uri(path), self.row_groups.get(i), deletes.get(path, ())) for i, path in paths
         )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """All files of the version."""
+        return self.bound.snapshot
 
     @property
     def path(self) -> str:
@@ -67,6 +77,29 @@ class ScanPlan:
     def reasons(self) -> tuple[LeafReport, ...]:
         """How many files each part of the predicate skips, or why it skips none."""
         return self.report.leaves
+
+    @cached_property
+    def predicate(self) -> str:
+        """`where`, and what is true of all rows of the files, in Spark's SQL: for engines that choose files themselves.
+
+        An engine that reads `version` by this condition gets the rows of `where`, and skips by its own statistics what
+        they let it: at most 32 boxes over up to four columns say where the files lie. Rows that are null or NaN in
+        these columns are part of them. "TRUE" where there is no condition, or nothing is known of a file.
+
+        ```python
+        plan = zskip.open("events").plan("message LIKE '%timeout%'")
+        sqlglot.transpile(plan.predicate, read="spark", write="trino")[0]
+        ```
+        """
+        from zskip.table.read.induced import induced_predicate
+
+        condition = read_where(self.handle, self.snapshot, self.where)
+        kept = np.isin(np.arange(len(self.snapshot)), self.kept)
+        names = [column.path[0] for column in columns_of(condition)]
+        boxes = induced_predicate(self.bound, kept, names)
+        end = "\n" if "--" in str(self.where) else ""  # A comment ends with its line.
+        where = f"({self.where}{end})" if isinstance(self.where, str) else None
+        return " AND ".join(part for part in (where, boxes and f"({boxes})") if part) or "TRUE"
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The live rows of the files as a relation of DuckDB, under the table's names and types.

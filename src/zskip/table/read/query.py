@@ -121,7 +121,7 @@ def plan_snapshot(handle: Handle, snapshot: Snapshot, where: str | pc.Expression
         where=where,
         report=report,
         handle=handle,
-        snapshot=snapshot,
+        bound=bound,
         kept=kept,
         row_groups=groups_by_file,
     )
