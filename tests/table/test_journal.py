@@ -76,20 +76,17 @@ def records(handle: Handle) -> list[Path]:
 
 
 def test_a_record_says_which_live_files_are_in_which_layout(handle: Handle) -> None:
-    deep = {"a": {2: 3, 16: 1}}
     record_operation(
         open_version(handle),
         dataclasses.replace(operation(1, "a", "b"), share_measured=0.5, scans=3),
         names=["f0.parquet", "f2.parquet"],
         layout=LAYOUT,
         target_file_size=77,
-        depths=deep,
     )
     record_operation(open_version(handle), operation(2))
     (first, second) = read_journal(handle.home)
     assert (first.operation, second.operation) == (operation(1, "a", "b"), operation(2))
     assert (first.layout(), first.target_file_size, second.layout()) == (LAYOUT, 77, None)
-    assert (first.depths, second.depths) == (deep, None)
     found = read_clustering([first, second], read_snapshot(handle))
     assert found is not None
     assert found.newest is first

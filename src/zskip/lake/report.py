@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +26,6 @@ from zskip.version import __version__
 _MOST_PAGES = 100
 """Tables with a page of their own, which has the chart library in it: 1.5 MB."""
 _MOST_OPERATIONS = 100
-_MOST_DAYS = 60
 
 
 def report(tables: Sequence[FoundTable], patterns: Sequence[str], path: str | os.PathLike[str] | None) -> Path:
@@ -54,7 +52,6 @@ def report(tables: Sequence[FoundTable], patterns: Sequence[str], path: str | os
             )
             for line in lines.tables
         ],
-        days=_by_day(operations),
         operations=[
             (
                 moment(operation.time_ms),
@@ -108,13 +105,3 @@ def _read_operations(tables: Sequence[FoundTable]) -> list[tuple[str, Operation]
         except (ZskipError, OSError):
             continue  # its line has the error
     return sorted(operations, key=lambda pair: -pair[1].time_ms)
-
-
-def _by_day(operations: Sequence[tuple[str, Operation]]) -> list[tuple[str, int, int, int]]:
-    days: defaultdict[str, list[tuple[str, Operation]]] = defaultdict(list)
-    for name, operation in operations:
-        days[moment(operation.time_ms)[:10]].append((name, operation))
-    return [
-        (day, len(done), len({name for name, _ in done}), sum(operation.bytes_added for _, operation in done))
-        for day, done in sorted(days.items())[-_MOST_DAYS:]
-    ]

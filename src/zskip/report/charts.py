@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from zskip.advisor.advice.advice import Advice, Candidate
-from zskip.records import Ints, Operation
+from zskip.records import Ints
 from zskip.report.facts import Queries
 from zskip.report.picture import GRAY, Figure, escape
-from zskip.report.spread import Spread
 from zskip.report.values import clean
 from zskip.units import show_size
 
@@ -44,40 +42,6 @@ def file_sizes(sizes: Ints) -> Figure:
     ticks = sorted({0, len(counts) // 2, len(counts)})
     axis = {"tickvals": [i - 0.5 for i in ticks], "ticktext": [names[i] for i in ticks], "title": {"text": "size"}}
     return {"data": [bars], "layout": {"xaxis": axis, "yaxis": _files(), "bargap": 0.05}}
-
-
-def depths(spreads: Sequence[Spread], depths_before: Mapping[str, Mapping[int, int]]) -> Figure:
-    """Draw the number of files at each depth, for each column.
-
-    depths_before: the same before the last rewrite, for columns where it is known.
-    """
-    series: list[tuple[str, Mapping[int, int], str, float]] = []
-    for i, spread in enumerate(spreads):
-        color = COLORS[i % len(COLORS)]
-        if spread.name in depths_before:
-            series.append((f"{spread.name}, before", depths_before[spread.name], color, 0.4))
-        series.append((spread.name, spread.clustering.depth_histogram, color, 1.0))
-    all_depths = sorted({depth for _, counts, _, _ in series for depth in counts})
-    traces = [
-        {
-            "type": "bar",
-            "name": escape(name),
-            "x": [_depth(depth) for depth in all_depths],
-            "y": [counts.get(depth, 0) for depth in all_depths],
-            "marker": {"color": color, "opacity": opacity},
-            "hovertemplate": "%{y} files at depth %{x}<extra></extra>",
-        }
-        for name, counts, color, opacity in series
-    ]
-    axis = {"type": "category", "title": {"text": "files that share a value"}}
-    return {
-        "data": traces,
-        "layout": {"xaxis": axis, "yaxis": _files(), "barmode": "group", "bargap": 0.4, **_legend()},
-    }
-
-
-def _depth(upper: int) -> str:
-    return str(upper) if upper <= 16 else f"{upper // 2 + 1:,}–{upper:,}"
 
 
 def reads(queries: Queries, total_bytes: int) -> Figure:
@@ -143,7 +107,7 @@ def candidates(advice: Advice) -> Figure:
             "orientation": "h",
             "name": name,
             "y": list(range(len(layouts))),
-            **_interval([c for _, c in layouts], "x", figure),
+            **_interval([c for _, c in layouts], figure),
             "marker": {"color": color},
             "hovertemplate": f"%{{x}} % of the {name}<extra></extra>",
         }
@@ -158,67 +122,13 @@ def candidates(advice: Advice) -> Figure:
     return {"data": traces, "layout": {**layout, **_legend()}}
 
 
-def by_columns(advice: Advice) -> Figure:
-    """Draw what a query reads under the best layout by one column, by two, and so on."""
-    layouts = advice.by_number_of_columns
-    line = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": list(range(1, len(layouts) + 1)),
-        **_interval(layouts, "y", "kept"),
-        "line": {"color": COLORS[0]},
-        "hovertext": [escape(c.name) for c in layouts],
-        "hovertemplate": "%{y} % of the rows by %{hovertext}<extra></extra>",
-    }
-    axis = {"title": {"text": "columns"}, "dtick": 1, "gridcolor": GRAY}
-    return {"data": [line], "layout": {"xaxis": axis, "yaxis": _percents("rows, %")}}
-
-
-def _interval(layouts: Sequence[Candidate], side: str, figure: str) -> dict[str, Any]:
+def _interval(layouts: Sequence[Candidate], figure: str) -> dict[str, Any]:
     """Return the means of a figure of layouts and their intervals, in percent."""
     mean, low, high = ([100 * getattr(c, figure + end) for c in layouts] for end in ("", "_low", "_high"))
     above = [round(max(b - a, 0.0), 2) for a, b in zip(mean, high, strict=True)]
     below = [round(max(a - b, 0.0), 2) for a, b in zip(mean, low, strict=True)]
     error = {"type": "data", "array": above, "arrayminus": below, "symmetric": False}
-    return {side: [round(share, 2) for share in mean], f"error_{side}": error}
-
-
-def operations(history: Sequence[Operation], moments: Sequence[str]) -> Figure:
-    """Draw for each rewrite the share of rows that queries read: predicted, and measured by later scans."""
-    known = [
-        (operation, moment)
-        for operation, moment in zip(history, moments, strict=True)
-        if (operation.share_before is not None and operation.share_after is not None)
-        or operation.share_measured is not None
-    ]
-    known = known[:40][::-1]
-    traces = [
-        {
-            "type": "bar",
-            "name": name,
-            "x": list(range(len(known))),
-            "y": [_share(getattr(operation, field)) for operation, _ in known],
-            "marker": {"color": color},
-            "hovertext": [f"{operation.operation}, {moment}" for operation, moment in known],
-            "hovertemplate": "%{y} % " + name + ": %{hovertext}<extra></extra>",
-        }
-        for name, field, color in (
-            ("before", "share_before", GRAY),
-            ("after, predicted", "share_after", COLORS[0]),
-            ("after, measured", "share_measured", COLORS[1]),
-        )
-        if field != "share_measured" or any(operation.share_measured is not None for operation, _ in known)
-    ]
-    ticks = [i for i in range(len(known)) if i % max(1, len(known) // 6) == 0]
-    axis = {"tickvals": ticks, "ticktext": [known[i][1][:10] for i in ticks]}
-    return {
-        "data": traces,
-        "layout": {"xaxis": axis, "yaxis": _percents("rows read, %"), "barmode": "group", **_legend()},
-    }
-
-
-def _share(share: float | None) -> float | None:
-    return None if share is None or not math.isfinite(share) else round(100 * share, 2)
+    return {"x": [round(share, 2) for share in mean], "error_x": error}
 
 
 def _files() -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from zskip.advisor.advice.advice import Advice
 from zskip.records import Floats, IndexedPart, Maintenance, Operation, Snapshot, TableInfo
@@ -80,8 +79,6 @@ class Facts:
     parts: tuple[IndexedPart, ...]
     history: tuple[Operation, ...]
     """The latest first."""
-    depths_before: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    """Files at each depth before the last rewrite, by column; only known columns."""
     queries: Queries | None = None
     upkeep: Maintenance | None = None
     """The work that `maintain` would do; None if unknown."""

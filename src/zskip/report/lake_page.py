@@ -38,8 +38,6 @@ class LakeFacts:
     names: Sequence[str]
     """Of the columns of `TableBar.cells`."""
     tables: Sequence[TableBar]
-    days: Sequence[tuple[str, int, int, int]]
-    """Day, batches, tables and bytes written, the first day first."""
     operations: Sequence[tuple[Any, ...]]
     """When, table, what, files before and after, bytes, the latest first."""
     notes: Sequence[str] = ()
@@ -47,10 +45,7 @@ class LakeFacts:
 
 def lake_to_html(facts: LakeFacts) -> str:
     """Return the page as HTML; raises MissingDependencyError without the libraries for reports."""
-    figures = {"tables": _tables(facts.tables)}
-    if facts.days:
-        figures["days"] = _days(facts.days)
-    return render("lake.html", {"figures": figures}, facts=facts, shown=_BARS)
+    return render("lake.html", {"figures": {"tables": _tables(facts.tables)}}, facts=facts, shown=_BARS)
 
 
 def _tables(tables: Sequence[TableBar]) -> Figure:
@@ -79,16 +74,3 @@ def _tables(tables: Sequence[TableBar]) -> Figure:
     legend = {"showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"}}
     height = 120 + 26 * max(len(shown), 1)
     return {"data": traces, "layout": {"barmode": "stack", "xaxis": reads, "yaxis": axis, "height": height, **legend}}
-
-
-def _days(days: Sequence[tuple[str, int, int, int]]) -> Figure:
-    bars = {
-        "type": "bar",
-        "x": [day for day, *_ in days],
-        "y": [written for *_, written in days],
-        "hovertext": [f"{batches:,} batches of {tables:,} tables" for _, batches, tables, _ in days],
-        "hovertemplate": "%{y:.3s}B in %{hovertext}<extra></extra>",
-        "marker": {"color": COLORS[2]},
-    }
-    written = {"title": {"text": "bytes written"}, "tickformat": ".2s", "gridcolor": GRAY, "rangemode": "tozero"}
-    return {"data": [bars], "layout": {"xaxis": {"type": "category"}, "yaxis": written}}

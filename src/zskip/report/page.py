@@ -104,8 +104,6 @@ def _figures(facts: Facts, indexes: Ints) -> dict[str, Figure]:
     for i, spread in enumerate(spreads):
         if spread.clustering.files:
             figures[f"depth-{i}"] = depth_line(spread)
-    if any(spread.clustering.files for spread in spreads):
-        figures["depths"] = charts.depths(spreads, facts.depths_before)
     colors = [0.0] * len(indexes)  # The page stores the bytes and reads of each file once, for all pairs of columns.
     for i in range(len(spreads)):
         for j in range(i + 1, len(spreads)):
@@ -117,11 +115,6 @@ def _figures(facts: Facts, indexes: Ints) -> dict[str, Figure]:
         figures["prunings"] = charts.prunings(facts.queries, facts.info.files)
     if facts.advice is not None:
         figures["candidates"] = charts.candidates(facts.advice)
-        if len(facts.advice.by_number_of_columns) > 1:
-            figures["by-columns"] = charts.by_columns(facts.advice)
-    if any(operation.share_after is not None or operation.share_measured is not None for operation in facts.history):
-        moments = [moment(operation.time_ms) for operation in facts.history]
-        figures["operations"] = charts.operations(facts.history, moments)
     return figures
 
 

@@ -24,10 +24,8 @@ import numpy as np
 
 from zskip.errors import InputError, StorageError, ZskipError, ZskipWarning
 from zskip.formats import OPERATIONS
-from zskip.index import BoundIndex
 from zskip.layout.layout import Layout
-from zskip.prune import clustering
-from zskip.records import Bools, Field, Ints, Operation, Snapshot
+from zskip.records import Bools, Ints, Operation, Snapshot
 from zskip.storage import Storage
 from zskip.table.handle import Handle
 
@@ -49,9 +47,6 @@ _SINGLE, _FOLDED, _PAST = _KINDS = ".json.gz", ".records.gz", ".history.gz"
 _TRIES = 3
 _log = logging.getLogger("zskip")
 
-Depths = Mapping[str, Mapping[int, int]]
-"""The number of files at each depth of each clustering column, as `ClusteringInfo` counts it."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Record:
@@ -66,8 +61,6 @@ class Record:
     """Paths and bytes of the files it wrote by a layout; None where the record no longer has them."""
     layout_data: Mapping[str, Any] | None = None
     """The layout's JSON document, which may be large, as it was read."""
-    depths: Depths | None = None
-    """The whole table's before the operation; None where nobody counted."""
 
     @property
     def clusters(self) -> bool:
@@ -144,14 +137,7 @@ def _read_record(name: str, content: Mapping[str, Any]) -> Record:
         target_file_size=content["target_file_size"],
         files=content["files"],
         layout_data=content["layout"],
-        depths=_read_depths(content.get("depths")),
     )
-
-
-def _read_depths(counts_by_column: Mapping[str, Mapping[str, int]] | None) -> Depths | None:
-    if counts_by_column is None:
-        return None
-    return {name: {int(depth): files for depth, files in counts.items()} for name, counts in counts_by_column.items()}
 
 
 def record_operation(
@@ -162,12 +148,11 @@ def record_operation(
     layout: Layout | None = None,
     follows: bool = False,
     target_file_size: int | None = None,
-    depths: Depths | None = None,
 ) -> None:
     """Record a committed operation; a failure costs a warning only.
 
     version: the one that it made; names: of the files it wrote by the layout, without directories; follows: whether
-    that was the table's own, which an earlier record has; depths: of the table before it.
+    that was the table's own, which an earlier record has.
     """
     try:
         handle, snapshot = version.handle, version.snapshot
@@ -183,7 +168,6 @@ def record_operation(
             target_file_size=target_file_size,
             files=files if follows or layout is not None else None,
             layout_data=None if layout is None else json.loads(layout.to_json()),
-            depths=depths,
         )
         _write(handle.home, record.name, _record_json(record))
         fold_journal(handle)
@@ -191,12 +175,6 @@ def record_operation(
         warnings.warn(
             f"the operation is committed, but its record could not be written: {error}", ZskipWarning, stacklevel=4
         )
-
-
-def count_depths(bound: BoundIndex, fields: Sequence[Field]) -> Depths:
-    """Count files by depth for each clustering column that has statistics."""
-    stats_by_name = ((field.name, bound.column(field.path)) for field in fields)
-    return {name: clustering(name, stats).depth_histogram for name, stats in stats_by_name if stats is not None}
 
 
 def _new_name(ending: str) -> str:
@@ -212,7 +190,6 @@ def _record_json(record: Record) -> dict[str, Any]:
         "target_file_size": record.target_file_size,
         "files": record.files,
         "layout": record.layout_data,
-        "depths": record.depths,
     }
 
 
@@ -262,7 +239,7 @@ def _expire(records: Sequence[Record], snapshot: Snapshot) -> tuple[list[Record]
         if live[i] or i in latest:
             kept.append(record if i in with_layouts else replace(record, layout_data=None))
         else:
-            past.append(replace(record, files=None, layout_data=None, depths=None))
+            past.append(replace(record, files=None, layout_data=None))
     return kept, past[-_MAX_RECORDS:]
 
 

@@ -18,7 +18,6 @@ from zskip.layout.pages import page_rows
 from zskip.layout.workload import UNSEEN
 from zskip.records import Field, FileIdentity, Floats, Ints, Snapshot, Values
 from zskip.storage import Storage
-from zskip.table.journal import Depths
 from zskip.units import parse_size, read_size, show_size
 
 Given = Workload | str | Iterable[str | tuple[str, float] | Mapping[str, object] | Query] | None
@@ -145,8 +144,6 @@ class RewriteJob:
     guide: Layout | None = None
     """A layout by the same columns, curve and build, by whose cuts rows are placed as far as there are enough."""
     beside: Beside = ()
-    depths: Depths | None = None
-    """Depths of the whole table before a call whose first part this is."""
 
 
 def check_request(**arguments: Any) -> OptimizeRequest:

@@ -27,6 +27,7 @@ from zskip import cli
 from zskip.errors import ColumnError, InputError, MissingDependencyError, StorageError
 from zskip.report.picture import MOST_DRAWN, cover
 from zskip.report.spread import spread_of
+from zskip.report.values import percent
 
 ODD = ["<script>alert(1)</script>", "a\"b'c", "%{x}<b>$x$</b>", "\u202eשלום", "a&b;</style>"]
 
@@ -207,7 +208,6 @@ def test_many_files_are_summed_up(tmp_path: Path) -> None:
     table.index()
     page = Page(table.report(tmp_path / "r.html", by=["a", "b"]))
     assert len(page.data["files"]) == MOST_DRAWN
-    assert sum(page.data["figures"]["depths"]["data"][0]["y"]) == MOST_DRAWN + 30
     assert f"{MOST_DRAWN:,} of the {MOST_DRAWN + 30:,} files can be drawn one by one" in page.text
 
 
@@ -343,16 +343,11 @@ def test_with_spark_there_is_advice_and_with_a_record_its_queries(spark: Any, ev
     assert bars["x"][0] == pytest.approx(100 * advice.current.kept, abs=0.01)
     assert len(bars["x"]) == 1 + min(12, len(advice.candidates))
     assert all(go.Figure(figure) for figure in page.data["figures"].values())
-    deep = {column.column: column.depth_histogram for column in table.info(by=["id", "user"]).clustering}
     table.optimize(by=["id", "user"], files=6)
     table.df().where("id = 3").count()
     page = Page(table.report(tmp_path / "r.html"))
     assert "optimize" in page.text
-    predicted, measured = page.data["figures"]["operations"]["data"][1:]
     (of,) = table.history()
-    assert (predicted["y"], measured["y"]) == ([round(100 * of.share_after, 2)], [round(100 * of.share_measured, 2)])
     assert of.scans == 1
     assert 0 < of.share_measured < 1
-    shown = {trace["name"]: trace["y"] for trace in page.data["figures"]["depths"]["data"]}
-    assert [n for n in shown["id, before"] if n] == list(deep["id"].values())
-    assert sum(shown["user, before"]) == sum(deep["user"].values()) == 6
+    assert f"{percent(of.share_measured)} (1 scans)" in page.text

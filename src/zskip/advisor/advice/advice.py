@@ -98,6 +98,20 @@ class Advice:
         """The recommendation, with its effect."""
         return _recommend(self)
 
+    @property
+    def column_counts(self) -> str:
+        """Whether more columns are better, in a sentence."""
+        counts = self.by_number_of_columns
+        best = min(range(len(counts)), key=lambda i: counts[i].kept)
+        steps = ", ".join(f"{i}: {_percent(c.kept)}" for i, c in enumerate(counts, 1))
+        if best == len(counts) - 1:
+            more = "Each column more has helped so far."
+        elif _percent(counts[best].kept) == _percent(counts[-1].kept):
+            more = f"More columns than {best + 1} change nothing."
+        else:
+            more = f"More columns than {best + 1} read more."
+        return f"Rows in the files that are read, by the number of columns: {steps}. {more}"
+
     def __str__(self) -> str:
         lines = [f"{self.path}, on {self.workload}", self.sentence, ""]
         rows = [("as it is", self.current), *((c.name, c) for c in self.candidates)]
@@ -112,7 +126,7 @@ def _list_details(advice: Advice) -> list[str]:
     """List the lines below the layouts."""
     lines = []
     if len(advice.by_number_of_columns) > 1:
-        lines.append(_compare_column_counts(advice.by_number_of_columns))
+        lines.append(advice.column_counts)
     slower = advice.best.slower if advice.best is not None else ()
     if slower:
         lines.append(f"{len(slower):,} queries would read more than today, the worst of them:")
@@ -135,18 +149,6 @@ def _recommend(advice: Advice) -> str:
         f"Cluster by {', '.join(best.by)} (curve={best.curve!r}): a query reads files with {_percent(best.kept)} of "
         f"the rows instead of {_percent(current.kept)}. That writes {show_size(best.bytes_to_write)}."
     )
-
-
-def _compare_column_counts(candidates: tuple[Candidate, ...]) -> str:
-    best = min(range(len(candidates)), key=lambda i: candidates[i].kept)
-    steps = ", ".join(f"{i}: {_percent(c.kept)}" for i, c in enumerate(candidates, 1))
-    if best == len(candidates) - 1:
-        more = "Each column more has helped so far."
-    elif _percent(candidates[best].kept) == _percent(candidates[-1].kept):
-        more = f"More columns than {best + 1} change nothing."
-    else:
-        more = f"More columns than {best + 1} read more."
-    return f"Rows in the files that are read, by the number of columns: {steps}. {more}"
 
 
 def _format_row(c: Candidate) -> str:

@@ -27,7 +27,7 @@ from zskip.records import FileSizes, Ints, LiveFiles, OptimizeResult, Snapshot, 
 from zskip.table.advice.choose_layout import check_columns_and_curve, choose_request_columns
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
-from zskip.table.journal import Depths, count_depths, read_journal
+from zskip.table.journal import read_journal
 from zskip.table.optimize_request import AUTO, OptimizeRequest, RewriteJob, files_per_partition
 from zskip.table.rewrite.batch_journal import Batch, Note, arguments_of, forget_note, new_note, read_note, write_note
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds, weigh_other_files
@@ -52,8 +52,6 @@ class _TableState:
     rows: Ints
     columns: tuple[Bounds, ...]
     """Of the clustering columns; empty where files are not their rows."""
-    depths: Depths | None = None
-    """Of the whole table; None where only a part is rewritten."""
 
     @cached_property
     def live(self) -> LiveFiles:
@@ -85,8 +83,6 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
             return unchanged(version, timer)
         before = _read_state(version, chosen)
         note, open_batches = _begin(handle, request, chosen, before, interrupted)
-    if len(open_batches) < len(note.batches):
-        before = dataclasses.replace(before, depths=None)
     progress = _Progress(open_batches, before.snapshot.root)
     with timer.step("batches"), open_target(handle, request.into) as target, progress.show():
 
@@ -151,7 +147,6 @@ def _read_state(version: TableVersion, request: OptimizeRequest) -> _TableState:
         snapshot=files,
         rows=np.maximum(bound.rows, 0),
         columns=tuple(read_bounds(bound, fields)),
-        depths=count_depths(bound, fields) if request.where is None else None,
     )
 
 
@@ -283,7 +278,6 @@ class _BatchJob:
             options=dataclasses.replace(self.request, files=batch.new_files, max_batch=None, jobs=1),
             only=frozenset(batch.files),
             beside=weigh_other_files(self.state.columns, self.state.rows, numbers[numbers >= 0]),
-            depths=None if self.progress.results else self.state.depths,
         )
 
 

@@ -13,7 +13,6 @@ from zskip.errors import ConflictError
 from zskip.records import FileSizes, Ints, Maintenance, Snapshot, identify_files
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
-from zskip.table.journal import count_depths
 from zskip.table.optimize_request import OptimizeRequest, RewriteJob
 from zskip.table.rewrite.compact import BINS_AT_ONCE, compact_files
 from zskip.table.rewrite.file_bounds import weigh_other_files
@@ -131,8 +130,7 @@ def rewrite_batches(
     if batches[0].merges:
         merge_batches(handle, table.snapshot, batches, progress)
         return
-    depths = None if progress.batches else count_depths(table.bound, table.fields)
-    result = optimize(handle, dataclasses.replace(_job(table, batches[0], request), depths=depths))
+    result = optimize(handle, _job(table, batches[0], request))
     _record(progress, result.removed, result.added, result.version, table.snapshot)
     progress.deleted_rows += batches[0].deleted
 
@@ -156,8 +154,7 @@ def _rewrite_by_new_tree(
     """Rewrite some files by a tree fitted anew, in one commit."""
     size = int(table.snapshot.sizes[places].sum())
     batch = Batch(positions=places, files=max(1, round(size / table.target)), bytes=size, saves=0.0)
-    depths = count_depths(table.bound, table.fields)
-    job = dataclasses.replace(_job(table, batch, request), depths=depths, guide=refit.layout)
+    job = dataclasses.replace(_job(table, batch, request), guide=refit.layout)
     result = optimize(handle, job)
     _record(progress, result.removed, result.added, result.version, table.snapshot)
 

@@ -33,7 +33,7 @@ from zskip.table.advice.choose_layout import (
 )
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version, complete_in_memory
-from zskip.table.journal import Depths, count_depths, record_operation
+from zskip.table.journal import record_operation
 from zskip.table.optimize_request import (
     OptimizeRequest,
     RewriteJob,
@@ -149,9 +149,7 @@ def _rewrite(
             chosen = choose_layout(
                 handle, files, weighed, plan.files, plan.partition_rows, request, job.guide, job.beside
             )
-            before, depths = _measure_before(handle, plan, sample, chosen)
-            if request.where is None and job.only is None:
-                job = dataclasses.replace(job, depths=depths)
+            before = _measure_before(handle, plan, sample, chosen)
         with timer.step("rewrite"):
             writer.write(Rewrite(old=plan.old, arrangement=_arrange(chosen.layout)))
         with timer.step("commit"):
@@ -214,7 +212,7 @@ def _record(
         or job.options.target_file_size
         or max(1, result.bytes_after // max(result.files_after, 1))
     )
-    record_operation(version, operation, names=names, layout=chosen.layout, target_file_size=size, depths=job.depths)
+    record_operation(version, operation, names=names, layout=chosen.layout, target_file_size=size)
 
 
 def _plan(
@@ -338,15 +336,10 @@ def _commit_info(plan: _Plan, job: RewriteJob, chosen: ChosenLayout) -> dict[str
     }
 
 
-def _measure_before(
-    handle: Handle, plan: _Plan, sample: Sample, chosen: ChosenLayout
-) -> tuple[float | None, Depths | None]:
-    """Measure the files before the rewrite: the share of the rows that the workload reads, and their depths.
-
-    With many files the share is that of a sample, and the depths are unknown.
-    """
+def _measure_before(handle: Handle, plan: _Plan, sample: Sample, chosen: ChosenLayout) -> float | None:
+    """Measure the share of the rows that the workload reads before the rewrite; of many files, by a sample of them."""
     if not plan.old.reader.footers_count:
-        return None, None
+        return None
     count = len(plan.old.rows)
     numbers = np.linspace(0, count - 1, min(count, _MOST_FOOTERS)).astype(np.int64)
     files = plan.old.reader.snapshot.select(np.isin(np.arange(count), numbers))
@@ -354,13 +347,12 @@ def _measure_before(
         warnings.simplefilter("ignore", ZskipWarning)
         # In memory, so that the table stays as it was if a later step fails.
         bound = complete_in_memory(handle, files)
-    depths = count_depths(bound, plan.fields) if len(files) == len(plan.old.reader.snapshot) else None
     stats = [bound.column(field.path) for field in plan.fields]
     if any(s is None or s.lower.dtype != c.dtype for s, c in zip(stats, sample.columns, strict=True)):
-        return None, depths
+        return None
     known = [s for s in stats if s is not None]
     ends = ([s.lower for s in known], [s.upper for s in known], [s.bounded for s in known])
-    return share_of_boxes(sample, *ends, plan.old.rows[numbers], chosen.workload), depths
+    return share_of_boxes(sample, *ends, plan.old.rows[numbers], chosen.workload)
 
 
 def unchanged(version: TableVersion, timer: StepTimer) -> OptimizeResult:

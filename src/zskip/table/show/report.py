@@ -25,7 +25,6 @@ from zskip.table.advice.advise import advise
 from zskip.table.advice.workload_cost import measure_queries
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
-from zskip.table.journal import read_journal
 from zskip.table.optimize_request import AUTO, Given, check_arguments, check_request
 from zskip.table.read.info import describe, find_known, resolve_orderable
 from zskip.table.rewrite.maintain import maintain
@@ -89,7 +88,6 @@ def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> t
         spreads=spreads,
         parts=_parts(bound, fields) if info.index is not None else (),
         history=history(handle),
-        depths_before=next((of.depths for of in reversed(read_journal(handle.home)) if of.depths), {}),
         queries=queries,
         upkeep=_upkeep(handle, info, workload, notes),
         advice=None if queries is None else _advice(handle, info, workload, notes),
