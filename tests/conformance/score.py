@@ -63,15 +63,20 @@ def questions() -> tuple[Question, ...]:
     return tuple(question for source in _SOURCES for question in source.questions())
 
 
+@lru_cache(maxsize=1)
+def answers() -> tuple[Answer, ...]:
+    """What became of each question."""
+    return tuple(map(ask, questions()))
+
+
 def page() -> str:
     """The page of the docs."""
-    answers = {question.name: (question, ask(question)) for question in questions()}
-    return _HEAD + "\n" + "\n".join(_score(answers)) + "\n" + _GENERATED + "\n" + "\n".join(_listed(answers)) + "\n"
+    return _HEAD + "\n" + "\n".join(_score()) + "\n" + _GENERATED + "\n" + "\n".join(_listed()) + "\n"
 
 
-def _score(answers: dict[str, tuple[Question, Answer]]) -> Iterator[str]:
+def _score() -> Iterator[str]:
     suites = defaultdict(list)
-    for question, answer in answers.values():
+    for question, answer in zip(questions(), answers(), strict=True):
         suites[question.suite].append(answer)
         suites["all"].append(answer)
     suites["all"] = suites.pop("all")
@@ -94,7 +99,7 @@ def _score(answers: dict[str, tuple[Question, Answer]]) -> Iterator[str]:
         yield f"| {suite} | " + " | ".join(f"{count:,}" for count in counts) + " |"
 
 
-def _listed(answers: dict[str, tuple[Question, Answer]]) -> Iterator[str]:
+def _listed() -> Iterator[str]:
     yield "Where zskip skips less, and why:"
     yield ""
     yield "| reason | questions | cases |"

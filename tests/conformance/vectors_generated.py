@@ -122,15 +122,13 @@ def _passing(case: dict[str, Any], keys: tuple[tuple[Any, ...], ...], filters: l
 @cache
 def _kept(schema: str, keys: tuple[tuple[Any, ...], ...], filters: tuple[str, ...]) -> frozenset[int]:
     """The partitions for which all filters are true."""
-    connection = duckdb.connect()
     columns = schema.replace("`", '"')
-    connection.execute(f"CREATE TABLE partitions (i INT, {columns}, unix BIGINT)")
-    marks = ", ".join("?" * (len(keys[0]) + 2))
-    for i, key in enumerate(keys):
-        unix = _unix_timestamp(key[0], filters)
-        connection.execute(f"INSERT INTO partitions VALUES ({marks})", [i, *key, unix])
+    duckdb.execute(f"CREATE OR REPLACE TEMP TABLE partitions (i INT, {columns}, unix BIGINT)")
+    rows = [[i, *key, _unix_timestamp(key[0], filters)] for i, key in enumerate(keys)]
+    marks = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(rows))
+    duckdb.execute(f"INSERT INTO partitions VALUES {marks}", [value for row in rows for value in row])
     where = " AND ".join(f"({_LONG.sub('', _UNIX.sub('unix', text))})" for text in filters).replace("`", '"')
-    found = connection.execute(f"SELECT i FROM partitions WHERE {where or 'TRUE'}").fetchall()
+    found = duckdb.execute(f"SELECT i FROM partitions WHERE {where or 'TRUE'}").fetchall()
     return frozenset(i for (i,) in found)
 
 
