@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 import random_tables
 import tiers
+from states_of_sketches import build_state
 
 from zskip.predicate import Columns, Predicate, parse
 from zskip.prune import Outcomes, outcomes, prune
 from zskip.records import Field
-from zskip.sketch import Answer, FileSketches, build_state, parse_sketch_on, read_states
+from zskip.sketch import Answer, FileSketches, parse_sketch_on, read_states
 from zskip.types import DataType
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 from sketched import computed
+from states_of_sketches import ask_on, build_state
 
 from zskip.predicate import Columns, opaque, parse
 from zskip.records import Field
-from zskip.sketch import build_state, kinds, parse_sketch, parse_sketch_on, read_states, registry
+from zskip.sketch import kinds, parse_sketch, parse_sketch_on, read_states, registry
 from zskip.types import DataType
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sketches.md").read_text()
@@ -25,7 +26,7 @@ def kept(on: str, where: str, name: str, files: list[list[object]]) -> list[bool
         states.append(build_state(sketch_on.sketch, [values], sketch_on.type))
     assert all(state.data is not None for state in states), states
     stacked = read_states(sketch_on.sketch, [state.data for state in states])
-    answer = sketch_on.ask([parse(where, COLUMNS)], stacked, len(files))
+    answer = ask_on(sketch_on, [parse(where, COLUMNS)], stacked, len(files))
     assert answer is not None
     return list(answer.may_match.tolist())
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import truth
 from sketched import VALUES, column, encoded, leaves
+from states_of_sketches import build_state
 from tiers import examples
 
 from zskip.errors import InputError, PredicateError
@@ -22,16 +23,7 @@ from zskip.predicate.elements import element_of, exists, implied_tests, keys_of,
 from zskip.predicate.tree import replace_terms
 from zskip.prune import outcomes
 from zskip.records import Field
-from zskip.sketch import (
-    FileSketches,
-    LeftOut,
-    SketchOn,
-    build_state,
-    compute_values,
-    parse_sketch,
-    parse_sketch_on,
-    read_states,
-)
+from zskip.sketch import FileSketches, LeftOut, SketchOn, parse_sketch, parse_sketch_on, read_states
 from zskip.types import DataType
 
 Row = Mapping[tuple[str, ...], Any]
@@ -74,7 +66,7 @@ def sketch(spec: str, term: Opaque, arrays: Sequence[pa.Array]) -> tuple[SketchO
     if on.sketch.refusal(term.type) is not None:
         return None
     batches = [pa.RecordBatch.from_pydict({term_sql(term.arguments[0]): array}) for array in arrays]  # type: ignore[arg-type]
-    states = [build_state(on.sketch, [compute_values(on.recipe(term_sql), batch)], term.type).data for batch in batches]
+    states = [build_state(on.sketch, [on.recipe(term_sql)(batch)], term.type).data for batch in batches]
     return on, read_states(on.sketch, states)
 
 
@@ -201,7 +193,7 @@ def test_days_that_calendars_read_differently_are_left_out() -> None:
     on = SketchOn(parse_sketch("values(9)"), (term,))
     batch = pa.RecordBatch.from_pydict({"tags": pa.array([[dt.date(1850, 1, 1)], None], pa.list_(pa.date32()))})
     with pytest.raises(LeftOut, match="days before 1901"):
-        compute_values(on.recipe(term_sql), batch)
+        on.recipe(term_sql)(batch)
 
 
 def test_a_part_that_is_not_understood_stays_beside_the_rest() -> None:

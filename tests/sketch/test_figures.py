@@ -8,9 +8,10 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
+from states_of_sketches import ask, build_state
 
 from zskip.predicate import Column, Compare, Contains, In
-from zskip.sketch import Bloom, Geo, Ngram, Ranges, Sketch, ask, build_state, geo_distance, read_states
+from zskip.sketch import Bloom, Geo, Ngram, Ranges, Sketch, geo_distance, read_states
 from zskip.sketch.hashing import hash_bytes, hash_fixed
 from zskip.sketch.kinds import geo
 from zskip.sketch.kinds.bloom import blocks_for, expected_fpp

@@ -10,20 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import truth, value
 from sketched import computed
+from states_of_sketches import ask_on, build_state
 
 from zskip.errors import ColumnError, InputError, PredicateError
 from zskip.predicate import And, Columns, Predicate, TermLeaf, opaque, parse, register_function, term_sql
 from zskip.records import Field
-from zskip.sketch import (
-    LeftOut,
-    SketchOn,
-    build_state,
-    geo_distance,
-    parse_sketch,
-    parse_sketch_on,
-    read_states,
-    sketch_on,
-)
+from zskip.sketch import LeftOut, SketchOn, geo_distance, parse_sketch, parse_sketch_on, read_states, sketch_on
 from zskip.types import DataType
 
 COLUMNS = Columns(
@@ -107,7 +99,7 @@ def test_no_match_of_an_expression_is_hidden(files: list[list[str | None]], wher
         values = [value(on.terms[0], row) for row in file]
         blobs.append(build_state(on.sketch, [pa.array(values, pa.binary())], on.type).data)
     parts = leaves(parse(where, COLUMNS))
-    answer = on.ask(parts, read_states(on.sketch, blobs), len(files))
+    answer = ask_on(on, parts, read_states(on.sketch, blobs), len(files))
     if answer is None:
         return
     for i, file in enumerate(rows):
@@ -119,8 +111,8 @@ def test_other_expressions_are_not_answered() -> None:
     on = parse_sketch_on("values(100):lower(s)", COLUMNS)
     states = read_states(on.sketch, [build_state(on.sketch, [pa.array(["a"])], on.type).data])
     for where in ("s = 'x'", "upper(s) = 'x'", "lower(email) = 'x'", "lower(trim(s)) = 'x'", "lower(s) = lower(email)"):
-        assert on.ask(leaves(parse(where, COLUMNS)), states, 1) is None
-    answer = on.ask(leaves(parse("lcase(S) = 'x'", COLUMNS)), states, 1)
+        assert ask_on(on, leaves(parse(where, COLUMNS)), states, 1) is None
+    answer = ask_on(on, leaves(parse("lcase(S) = 'x'", COLUMNS)), states, 1)
     assert answer is not None
     assert not answer.may_match[0]
 
@@ -135,10 +127,10 @@ def test_functions_of_users_are_computed_here() -> None:
         assert [column.path for column in on.columns] == [("Email",)]
         states = read_states(on.sketch, [build_state(on.sketch, [values], on.type).data])
         for where, kept in (("domain(Email, '@') = 'y.org'", True), ("DOMAIN(email, '@') = 'z.org'", False)):
-            answer = on.ask(leaves(parse(where, COLUMNS)), states, 1)
+            answer = ask_on(on, leaves(parse(where, COLUMNS)), states, 1)
             assert answer is not None
             assert answer.may_match.tolist() == [kept]
-        assert on.ask(leaves(parse("domain(Email, '.') = 'z.org'", COLUMNS)), states, 1) is None
+        assert ask_on(on, leaves(parse("domain(Email, '.') = 'z.org'", COLUMNS)), states, 1) is None
         opaque._USER_FUNCTIONS["domain"] = opaque._UserFunction(DataType("string"), lambda text, mark: text[:1])
         with pytest.raises(LeftOut, match="gave 1 values for 3 rows"):
             computed(on, columns)
@@ -163,7 +155,7 @@ def test_boxes_and_circles_are_answered_by_sql() -> None:
     states, kept = read_states(on.sketch, blobs), 0
     for a, b in [*centers[:30], (0.0, 179.9), (89.0, 0.0)]:
         where = f"geo_distance(lat, lon, {a:.4f}, {b:.4f}) < 100000 AND lat > {a - 1:.4f}"
-        answer = on.ask(leaves(parse(where, COLUMNS)), states, 100)
+        answer = ask_on(on, leaves(parse(where, COLUMNS)), states, 100)
         assert answer is not None
         for i, (lat, lon) in enumerate(files):
             near = geo_distance(lat, lon, round(a, 4), round(b, 4)) < 100_000
@@ -171,9 +163,9 @@ def test_boxes_and_circles_are_answered_by_sql() -> None:
         kept += int(answer.may_match.sum())
     assert kept < 32 * 4
     swapped = leaves(parse("geo_distance(lon, lat, 1.0, 2.0) < 1000", COLUMNS))
-    assert on.ask(swapped, states, 100) is None
+    assert ask_on(on, swapped, states, 100) is None
     far = leaves(parse("geo_distance(lat, lon, 1.0, 2.0) > 1000", COLUMNS))
-    assert on.ask(far, states, 100) is None
+    assert ask_on(on, far, states, 100) is None
 
 
 def test_sketches_of_terms_are_equal_only_with_their_zone() -> None:

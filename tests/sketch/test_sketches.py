@@ -16,11 +16,12 @@ import tiers
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import truth
+from states_of_sketches import ask, build_state
 
 from zskip.errors import IndexFormatError, InputError
 from zskip.predicate import And, Column, Columns, Compare, Contains, In, IsNull, Like, Not, StartsWith, parse
 from zskip.records import Field
-from zskip.sketch import LeftOut, Sketch, ask, build_state, kinds, parse_sketch, read_states, register
+from zskip.sketch import LeftOut, Sketch, kinds, parse_sketch, read_states, register
 from zskip.types import DataType
 
 SPECS = ["ranges(1)", "ranges(3)", "bloom(0.1)", "values(100)", "prefix(2)", "prefix(5)", "ngram(2)", "ngram(3)"]

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from calls import ZONES, calls_of
 from oracle import NoValue, Row, of_call, value
+from states_of_sketches import build_state
 
 from zskip.predicate import (
     And,
@@ -37,7 +38,7 @@ from zskip.predicate import (
 )
 from zskip.predicate.patterns import next_prefix
 from zskip.records import ALL_NULL, ColumnStats
-from zskip.sketch import FileSketches, SketchOn, build_state, parse_sketch, read_states
+from zskip.sketch import FileSketches, SketchOn, parse_sketch, read_states
 from zskip.types import DataType, Form, decode_decimal, encode_decimal
 
 Draw = Callable[[random.Random], Any]

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 from sketched import computed
+from states_of_sketches import build_state
 
 from zskip.index import Index, refresh_sketches
 from zskip.index.store.sketches import BuildSketches
 from zskip.predicate import Columns
 from zskip.records import Bools, Snapshot
-from zskip.sketch import BuiltState, SketchOn, build_state, parse_sketch_on
+from zskip.sketch import BuiltState, SketchOn, parse_sketch_on
 
 
 def builder(root: Path | str, snapshot: Snapshot) -> BuildSketches:

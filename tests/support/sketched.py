@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from oracle import truth
 
 from zskip.predicate import Column, Compare, Contains, EndsWith, In, IsNull, Like, StartsWith, TermLeaf, term_sql
-from zskip.sketch import SketchOn, compute_values
+from zskip.sketch import SketchOn
 from zskip.types import DataType, encode
 
 File = list[Any]
@@ -56,7 +56,7 @@ def encoded(value: Any, name: str) -> Any:
 
 def computed(on: SketchOn, columns: Mapping[str, pa.Array]) -> pa.Array:
     """The values of a sketch's columns, or of users' functions of them."""
-    return compute_values(on.recipe(term_sql), pa.RecordBatch.from_pydict(dict(columns)))
+    return on.recipe(term_sql)(pa.RecordBatch.from_pydict(dict(columns)))
 
 
 def files(name: str) -> st.SearchStrategy[list[File]]:

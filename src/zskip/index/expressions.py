@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -24,24 +24,25 @@ def expression_stats(
 
     text: its SQL in the normal spelling.
     """
-    bounds = _first_bounds(sketches.of_expression(text)) if sketches is not None else None
+    bounds = None if sketches is None else _first_bounds(sketches.of_expression(text))
     if bounds is not None:
         return bounds
-    calls, term = _unwrap(key_term(columns, Field(name=text, type=NESTED, computed=True), timezone="UTC"))
-    if not isinstance(term, Column) or not calls:
+    term = key_term(columns, Field(name=text, type=NESTED, computed=True), timezone="UTC")
+    if not isinstance(term, Call):
         return None
-    return _apply(calls, column_stats(term.path))
+    return monotone.term_stats(term, lambda inner: column_stats(inner.path) if isinstance(inner, Column) else None)
 
 
 def term_stats(term: Term, column_stats: _Stats, sketches: BoundSketches | None) -> ColumnStats | None:
     """The bounds of a term in each file, in the time zone of the term; None where nothing is known of it."""
-    calls, inner = _unwrap(term)
-    if isinstance(inner, Column):
+
+    def inner_stats(inner: Term) -> ColumnStats | None:
+        if not isinstance(inner, Column):
+            return None if sketches is None else _first_bounds(sketches.of_term(inner))
         stats = column_stats(inner.path)
-        stats = None if stats is None or stats.type != inner.type else stats
-    else:
-        stats = None if sketches is None or inner is None else _first_bounds(sketches.of_term(inner))
-    return _apply(calls, stats)
+        return None if stats is None or stats.type != inner.type else stats
+
+    return monotone.term_stats(term, inner_stats)
 
 
 def needs_sketch(columns: Columns, field: Field) -> bool:
@@ -52,29 +53,15 @@ def needs_sketch(columns: Columns, field: Field) -> bool:
     >>> [needs_sketch(columns, Field(name=name, type=NESTED, computed=True)) for name in ("lower(s)", "left(s, 2)")]
     [True, False]
     """
-    _, term = _unwrap(key_term(columns, field, timezone="UTC"))
+    term = key_term(columns, field, timezone="UTC")
+    while isinstance(term, Call):
+        term = term.term
     return term is not None and not isinstance(term, Column)
 
 
 def bounds_spec(field: Field) -> str:
     """The sketch that holds the bounds of an expression."""
     return f"{Ranges(1)}:{field.name}"
-
-
-def _unwrap(term: Term | None) -> tuple[list[Call], Term | None]:
-    """The monotone functions around a term, the outermost first, and what is inside them."""
-    calls: list[Call] = []
-    while isinstance(term, Call):
-        calls.append(term)
-        term = term.term
-    return calls, term
-
-
-def _apply(calls: Sequence[Call], stats: ColumnStats | None) -> ColumnStats | None:
-    """The bounds of monotone functions, the outermost first, of what has some bounds."""
-    for call in reversed(calls):
-        stats = None if stats is None else monotone.apply(call, stats)
-    return stats
 
 
 def _first_bounds(sketches: Iterable[tuple[SketchOn, StackedStates]]) -> ColumnStats | None:

@@ -14,12 +14,14 @@ import numpy as np
 
 from zskip.predicate import Compare, CompareTerms, Contains, EndsWith, In, IsNull, Like, StartsWith, TermLeaf, patterns
 from zskip.prune.outcomes import Outcomes
-from zskip.records import ALL_NULL, Bools, ColumnStats, Ints
-from zskip.sketch.intervals import may_start_with, meets
+from zskip.records import ALL_NULL, Bools, ColumnStats, Ints, objects
+from zskip.sketch.intervals import may_start_with, meets, to_array
 from zskip.types import Encoded
 
 _Matches = EndsWith | Contains | Like
 _Valued = Compare | In | StartsWith | _Matches
+_Range = tuple[Any, Any, Any]
+"""`lower`, `upper` and `may_nan`; untyped, since arrays of bytes compare as objects."""
 
 
 class StatsSource(Protocol):
@@ -60,7 +62,7 @@ def evaluate_terms(leaf: CompareTerms, left: ColumnStats, right: ColumnStats, ro
     if leaf.left == leaf.right:
         equal = with_value if "=" in leaf.op else np.zeros_like(with_value)
         return Outcomes(equal, with_value & ~equal, left_null)
-    may_true, may_false = _compare_terms(leaf.op, left, right)
+    may_true, may_false = _compare_ranges(leaf.op, _bounds(left), _bounds(right))
     unknown = ~(left.bounded & right.bounded)
     return Outcomes(with_value & (may_true | unknown), with_value & (may_false | unknown), left_null | right_null)
 
@@ -86,34 +88,15 @@ def _evaluate_values(leaf: _Valued, stats: ColumnStats) -> tuple[Any, Any]:
     return _matches(leaf, stats)
 
 
-def _bounds(stats: ColumnStats) -> tuple[Any, Any, Any]:
-    """Return `lower`, `upper` and `may_nan`; untyped, since arrays of bytes compare as objects."""
+def _bounds(stats: ColumnStats) -> _Range:
     return stats.lower, stats.upper, stats.may_nan
 
 
 def _compare(op: str, value: Any, stats: ColumnStats) -> tuple[Bools, Bools]:
-    lower, upper, may_nan = _bounds(stats)
     if isinstance(value, float) and math.isnan(value):
-        return _compare_with_nan(op, may_nan, ~stats.bounded | _mask(lower <= upper))
-    value = _scalar(value)
-    if op == "=":
-        return (lower <= value) & (value <= upper), (lower < value) | (value < upper) | may_nan
-    if op == "<":
-        return lower < value, (upper >= value) | may_nan
-    if op == "<=":
-        return lower <= value, (upper > value) | may_nan
-    if op == ">":
-        return (upper > value) | may_nan, lower <= value
-    return (upper >= value) | may_nan, lower < value
-
-
-def _scalar(value: Encoded) -> Any:
-    """Wrap `bytes` for comparison with arrays: NumPy would strip their trailing zeros."""
-    if not isinstance(value, bytes):
-        return value
-    wrapped = np.empty((), np.object_)
-    wrapped[()] = value
-    return wrapped
+        return _compare_with_nan(op, stats.may_nan, ~stats.bounded | _mask(_bounds(stats)[0] <= stats.upper))
+    value = objects([value]) if isinstance(value, bytes) else value
+    return _compare_ranges(op, _bounds(stats), (value, value, False))
 
 
 def _compare_with_nan(op: str, may_nan: Bools, number: Bools) -> tuple[Bools, Bools]:
@@ -133,8 +116,7 @@ def _compare_with_nan(op: str, may_nan: Bools, number: Bools) -> tuple[Bools, Bo
 
 def _in(values: Sequence[Encoded], stats: ColumnStats) -> tuple[Bools, Bools]:
     lower, upper, may_nan = _bounds(stats)
-    listed = np.empty(len(values), lower.dtype)
-    listed[:] = values
+    listed = to_array(values, lower)
     may_true = meets(listed, listed, lower, upper)
     return may_true, ~(may_true & (lower == upper).astype(np.bool_) & ~may_nan)
 
@@ -160,14 +142,15 @@ def _matches(leaf: _Matches, stats: ColumnStats) -> tuple[Bools, Bools]:
     return may_true, may_false
 
 
-def _compare_terms(op: str, left: ColumnStats, right: ColumnStats) -> tuple[Bools, Bools]:
+def _compare_ranges(op: str, left: _Range, right: _Range) -> tuple[Any, Any]:
+    """Compare any value of a range with any of another; NaN equals itself and is above every number."""
     if op in (">", ">="):
-        return _compare_terms({">": "<", ">=": "<="}[op], right, left)
-    (low, high, nan), (other_low, other_high, other_nan) = _bounds(left), _bounds(right)
+        return _compare_ranges({">": "<", ">=": "<="}[op], right, left)
+    (low, high, nan), (other_low, other_high, other_nan) = left, right
     if op == "=":
-        meet = (low <= other_high) & (other_low <= high)
-        one = (low == high) & (other_low == other_high) & (low == other_low)
-        return _mask(meet) | (nan & other_nan), ~_mask(one) | nan | other_nan
+        meet = _mask(low <= other_high) & _mask(other_low <= high)
+        differ = _mask(low < other_high) | _mask(other_low < high)
+        return meet | (nan & other_nan), differ | nan | other_nan
     if op == "<":
         return _mask(low < other_high) | other_nan, _mask(high >= other_low) | nan
     return _mask(low <= other_high) | other_nan, _mask(high > other_low) | nan

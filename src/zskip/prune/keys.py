@@ -6,7 +6,6 @@ The method follows "Pruning in Snowflake: Working Smarter, Not Harder" (arXiv 25
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +14,8 @@ import numpy.typing as npt
 
 from zskip.predicate import Compare, In, Or, Predicate, Term
 from zskip.prune.evaluate import presence
-from zskip.records import Bools, ColumnStats, Ints, Values
-from zskip.sketch.intervals import meets
+from zskip.records import Bools, ColumnStats, Ints, Values, objects
+from zskip.sketch.intervals import meets, merge_nearest
 from zskip.types import DataType, Form, decode_decimal, encode_decimal, value_range
 
 MOST_VALUES = 100_000
@@ -64,13 +63,11 @@ def keys_of(values: Values, key_type: DataType, column_type: DataType, *, nan: b
     converted = _to_column_type(values, key_type, column_type)
     if converted is None:
         return None
-    distinct: Values = _distinct(converted)
-    if len(distinct) <= MOST_VALUES:
-        return Keys(lower=distinct, upper=distinct, nan=nan)
-    last = np.sort(np.argpartition(_gaps(distinct), -(MOST_RANGES - 1))[-(MOST_RANGES - 1) :])
-    return Keys(
-        lower=distinct[np.concatenate(([0], last + 1))], upper=distinct[np.append(last, len(distinct) - 1)], nan=nan
-    )
+    is_bytes = converted.dtype == np.object_
+    distinct: Any = objects(sorted(set(converted.tolist()))) if is_bytes else np.unique(converted)
+    most = len(distinct) if len(distinct) <= MOST_VALUES else MOST_RANGES
+    lower, upper = merge_nearest(distinct, distinct, most)
+    return Keys(lower=lower, upper=upper, nan=nan)
 
 
 def may_contain_keys(keys: Keys, stats: ColumnStats, rows: Ints) -> Bools:
@@ -148,32 +145,4 @@ def _rescale(values: Values, key_type: DataType, column_type: DataType) -> Value
     fitting = [number // step for number in unscaled if number % step == 0 and least <= number // step <= greatest]
     if column_type.form is Form.INT:
         return np.array(fitting, np.int64)
-    return _object_array(encode_decimal(number, column_type) for number in fitting)
-
-
-def _object_array(values: Iterable[object]) -> Values:
-    listed = list(values)
-    array = np.empty(len(listed), np.object_)
-    array[:] = listed
-    return array
-
-
-def _distinct(values: Values) -> Values:
-    if values.dtype == np.object_:
-        return _object_array(sorted(set(values.tolist())))
-    return np.unique(values)  # type: ignore[return-value]
-
-
-def _gaps(values: Values) -> npt.NDArray[Any]:
-    """(values - 1,) distance from each value to the next; approximate for bytes."""
-    if values.dtype == np.object_:
-        first, last = values[0], values[-1]
-        shared = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-        heads = b"".join(value[shared : shared + 8].ljust(8, b"\0") for value in values)
-        numbers = np.frombuffer(heads, ">u8").astype(np.uint64)
-    elif values.dtype == np.float64:
-        with np.errstate(over="ignore"):
-            return np.diff(values)
-    else:
-        numbers = values.astype(np.uint64)  # Differences of int64 may not fit into int64.
-    return numbers[1:] - numbers[:-1]
+    return objects([encode_decimal(number, column_type) for number in fitting])

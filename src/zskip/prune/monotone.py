@@ -1,12 +1,22 @@
-"""Statistics of a monotone function, derived from those of its column."""
+"""Statistics of monotone functions, derived from those of their columns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from zskip.predicate import Call
+from zskip.predicate import Call, Term
 from zskip.predicate.functions import Nan, function_of
 from zskip.records import ColumnStats
+
+
+def term_stats(term: Term, inner_stats: Callable[[Term], ColumnStats | None]) -> ColumnStats | None:
+    """The statistics of a term in each file, from those of what is inside its monotone functions."""
+    if not isinstance(term, Call):
+        return inner_stats(term)
+    stats = term_stats(term.term, inner_stats)
+    return None if stats is None else apply(term, stats)
 
 
 def apply(call: Call, stats: ColumnStats) -> ColumnStats | None:

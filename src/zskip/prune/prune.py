@@ -16,7 +16,6 @@ import numpy as np
 
 from zskip.predicate import (
     And,
-    Call,
     Column,
     CompareTerms,
     Constant,
@@ -65,9 +64,9 @@ class _Evaluation:
         self._stats = stats
         self._sketches = sketches
         self._occupied: Bools = stats.rows != 0
-        self._terms: dict[Term, ColumnStats | None] = {}
         # Many leaves may share a column.
         rows = stats.rows
+        self._term_stats = cache(lambda term: monotone.term_stats(term, self._column_stats))
         self._presence = cache(lambda column: presence(column, rows))
         self._unindexed = cache(lambda: int(np.count_nonzero(rows < 0)))
         self._bounded = cache(lambda column: (bool(column.bounded.any()), bool(column.bounded.all())))
@@ -122,26 +121,14 @@ class _Evaluation:
             result = evaluate_terms(leaf, known[0], known[1], self._stats.rows)
         else:
             result = evaluate(leaf, known[0], self._presence(known[0]))
-        self._add_report(sql, ~result if negated else result, known)
+        skipped = int(np.count_nonzero(~(result.may_false if negated else result.may_true)))
+        reason = "" if skipped else self._explain_no_skips(known)
+        self.leaves.append(LeafReport(sql=sql, skipped=skipped, reason=reason))
         return result
 
-    def _term_stats(self, term: Term) -> ColumnStats | None:
-        if term not in self._terms:
-            self._terms[term] = self._derive_stats(term)
-        return self._terms[term]
-
-    def _derive_stats(self, term: Term) -> ColumnStats | None:
-        if isinstance(term, Column):
-            return self._column_stats(term)
-        return self._call_stats(term) if isinstance(term, Call) else None
-
-    def _call_stats(self, call: Call) -> ColumnStats | None:
-        inner = self._term_stats(call.term)
-        return None if inner is None else monotone.apply(call, inner)
-
-    def _column_stats(self, column: Column) -> ColumnStats | None:
-        stats = self._stats.column(column.path)
-        return None if stats is None or stats.type != column.type else stats
+    def _column_stats(self, term: Term) -> ColumnStats | None:
+        stats = self._stats.column(term.path) if isinstance(term, Column) else None
+        return None if stats is None or stats.type != term.type else stats
 
     def _explain_unknown(self, leaf: Leaf) -> str:
         if is_opaque(leaf):
@@ -157,12 +144,6 @@ class _Evaluation:
     def _keep_all(self, sql: str, reason: str) -> Outcomes:
         self.leaves.append(LeafReport(sql=sql, skipped=0, reason=reason))
         return Outcomes.unknown(self._occupied)
-
-    def _add_report(self, sql: str, result: Outcomes, known: list[ColumnStats]) -> None:
-        skipped = int(np.count_nonzero(~result.may_true))
-        self.leaves.append(
-            LeafReport(sql=sql, skipped=skipped, reason="" if skipped else self._explain_no_skips(known))
-        )
 
     def _explain_no_skips(self, known: list[ColumnStats]) -> str:
         """Explain why a leaf over known columns skips nothing."""

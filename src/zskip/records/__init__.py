@@ -1,6 +1,6 @@
 """The frozen records that pass between the rooms; each says its units."""
 
-from zskip.records.arrays import Bools, Floats, Ints, Values
+from zskip.records.arrays import Bools, Floats, Ints, Values, objects
 from zskip.records.audit import Cleaning, Leftover, Mismatch, Verification
 from zskip.records.info import (
     ClusteringInfo,
@@ -77,4 +77,5 @@ __all__ = [
     "Verification",
     "WriteResult",
     "identify_files",
+    "objects",
 ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,3 +13,10 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[np.int64] | npt.NDArray[np.float64] | npt.NDArray[np.object_]
 """Values in the form of their type: int64, float64, or objects that are `bytes`."""
+
+
+def objects(values: Collection[Any]) -> npt.NDArray[np.object_]:
+    """Convert values to an array of objects: NumPy would make texts of `bytes`, without their trailing zeros."""
+    array = np.empty(len(values), np.object_)
+    array[:] = list(values)
+    return array

@@ -2,14 +2,13 @@
 
 from zskip.sketch.base import Answer, LeftOut, Sketch, counted
 from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
-from zskip.sketch.guard import BuiltState, StackedStates, StateBuilder, ask, build_state, fit_budget, read_states
+from zskip.sketch.guard import BuiltState, StackedStates, StateBuilder, ask, fit_budget, read_states
 from zskip.sketch.kinds.bloom import Bloom
 from zskip.sketch.kinds.geo import Geo, geo_distance
 from zskip.sketch.kinds.ngram import Ngram
 from zskip.sketch.kinds.prefix import Prefix
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.sketch.kinds.values import ValueSet
-from zskip.sketch.recipe import compute_values
 from zskip.sketch.registry import kinds, parse_sketch, register
 from zskip.sketch.sketch_on import FileSketches, SketchOn, parse_sketch_on, sketch_on
 
@@ -29,8 +28,6 @@ __all__ = [
     "StateBuilder",
     "ValueSet",
     "ask",
-    "build_state",
-    "compute_values",
     "counted",
     "fit_budget",
     "geo_distance",

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import IndexFormatError
+from zskip.records import objects
 
 _MAGIC = b"zsk"
 _VERSION = 1
@@ -107,6 +108,5 @@ def _unpack(data: bytes, offset: int) -> tuple[Any, int]:
     ends = offset + np.cumsum(array, dtype=np.int64)
     if count and ends[-1] > len(data):
         raise ValueError("it ends too soon")
-    values = np.empty(count, np.object_)
-    values[:] = [data[start:end] for start, end in zip([offset, *ends[:-1].tolist()], ends.tolist(), strict=False)]
-    return values, int(ends[-1]) if count else offset
+    texts = [data[start:end] for start, end in zip([offset, *ends[:-1].tolist()], ends.tolist(), strict=False)]
+    return objects(texts), int(ends[-1]) if count else offset

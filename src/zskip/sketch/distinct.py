@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zskip.records import Ints, Values
+from zskip.records import Ints, Values, objects
 from zskip.sketch.base import LeftOut
 from zskip.sketch.hashing import Hashes, hash_bytes, hash_fixed
 from zskip.types import DataType, Form
@@ -37,9 +37,7 @@ class Distinct:
         if self.form is not Form.BYTES:
             numbers: Values = self.unsorted
             return numbers
-        objects = np.empty(len(self.unsorted), np.object_)
-        objects[:] = sorted(self.unsorted.to_pylist())
-        return objects
+        return objects(sorted(self.unsorted.to_pylist()))
 
     @property
     def text(self) -> tuple[npt.NDArray[np.uint8], Ints]:

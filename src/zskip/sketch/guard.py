@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,27 +78,6 @@ class StateBuilder:
         return BuiltState(data)
 
 
-def build_state(
-    sketch: Sketch, batches: Iterable[pa.Array], data_type: DataType, *, budget: int | None = None
-) -> BuiltState:
-    """Build the state of one file from batches of its values, keeping one batch at a time.
-
-    budget: the most bytes that the state may take.
-    """
-    builder = StateBuilder(sketch, data_type, budget=budget)
-    rest = iter(batches)
-    while True:
-        try:
-            values = next(rest)
-        except StopIteration:
-            return builder.finish()
-        except LeftOut as error:
-            return BuiltState(None, str(error))
-        except Exception as error:
-            return BuiltState(None, f"{sketch} failed: {type(error).__name__}: {error}")
-        builder.feed(lambda values=values: values)  # type: ignore[misc]
-
-
 def fit_budget(built: Sequence[Mapping[int, BuiltState]], budget: int, taken: int) -> list[dict[int, BuiltState]]:
     """Drop the largest of the states that were built, so that the rest fit into a budget.
 
@@ -135,19 +114,17 @@ def read_states(sketch: Sketch, blobs: Sequence[bytes | None]) -> StackedStates:
         return StackedStates(None, len(states), f"{sketch} failed: {type(error).__name__}: {error}")
 
 
-def ask(
-    sketch: Sketch, parts: Sequence[Predicate], terms: Sequence[Term], states: StackedStates, files: int
-) -> Answer | None:
-    """Tell which files might hold a row that makes all these parts of an AND true; None if the sketch cannot tell.
+def ask(sketch: Sketch, part: Predicate, terms: Sequence[Term], states: StackedStates, files: int) -> Answer | None:
+    """Tell which files might hold a row that makes a leaf, its negation, or an AND true; None if it cannot tell.
 
-    parts: nested ANDs are flattened, other nodes than leaves are ignored. terms: the terms of the sketch. The answer
+    part: nested ANDs are flattened, other nodes than leaves are ignored. terms: the terms of the sketch. The answer
     says where the AND may be *true*, never where it may be false.
     """
-    known = parts_of(parts)
-    if states.stack is None or not known:
+    parts = parts_of(part)
+    if states.stack is None or not parts:
         return None
     try:
-        answer = sketch.might_match_all(known, terms, states.stack)
+        answer = sketch.might_match_all(parts, terms, states.stack)
     except Exception:
         return None
     if answer is None or answer.may_match.shape != (files,) or answer.may_match.dtype != np.bool_:
@@ -158,16 +135,16 @@ def ask(
 _OPPOSITES = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
-def parts_of(parts: Sequence[Predicate]) -> list[Part]:
+def parts_of(predicate: Predicate) -> list[Part]:
     """Collect the leaves and negated leaves that must all be true, with NOT removed from comparisons.
 
     >>> from zskip.predicate import Column, Constant
     >>> least = Compare("<", Column(("a",), DataType("long")), 3)
-    >>> [part.op for part in parts_of([And((Not(least), Constant(True))), least])]
+    >>> [part.op for part in parts_of(And((And((Not(least), Constant(True))), least)))]
     ['>=', '<']
     """
     leaves: list[Part] = []
-    todo = list(reversed(parts))
+    todo = [predicate]
     while todo:
         part = todo.pop()
         inner = part.child if isinstance(part, Not) else part

@@ -1,4 +1,4 @@
-"""Sorted values, and strings with a prefix, against many intervals at once."""
+"""Sorted values, and strings with a prefix, against many intervals at once; and values as a few intervals."""
 
 from __future__ import annotations
 
@@ -39,3 +39,33 @@ def to_array(values: Sequence[Encoded], like: Any) -> Any:
     array = np.empty(len(values), like.dtype)
     array[:] = values
     return array + 0.0 if array.dtype == np.float64 else array
+
+
+def merge_nearest(lows: Any, highs: Any, most: int) -> tuple[Any, Any]:
+    """Merge the nearest of ascending, disjoint intervals until there are at most so many.
+
+    >>> merge_nearest(np.array([1, 2, 9]), np.array([1, 2, 9]), 2)
+    (array([1, 9]), array([2, 9]))
+    """
+    if len(lows) <= most:
+        return lows, highs
+    gaps = _gaps(lows[1:], highs[:-1])
+    split = np.sort(np.argpartition(gaps, len(gaps) - most)[len(gaps) - most + 1 :])
+    return lows[np.concatenate([[0], split + 1])], highs[np.concatenate([split, [len(highs) - 1]])]
+
+
+def _gaps(after: Any, before: Any) -> Any:
+    """Measure the gap before each value; for bytes, by the first 8 after the common prefix."""
+    if after.dtype == np.int64:
+        return after.view(np.uint64) - before.view(np.uint64)  # Differences of int64 may not fit into int64.
+    if after.dtype == np.object_:
+        ends = enumerate(zip(before[0], after[-1], strict=False))
+        common = next((i for i, (first, last) in ends if first != last), len(before[0]))
+        return _leading(after, common) - _leading(before, common)
+    with np.errstate(over="ignore"):
+        return after - before
+
+
+def _leading(values: Any, start: int) -> Any:
+    heads = b"".join(value[start : start + 8].ljust(8, b"\0") for value in values)
+    return np.frombuffer(heads, ">u8").astype(np.uint64)

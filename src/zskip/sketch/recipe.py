@@ -1,9 +1,9 @@
-"""Recipes that compute the values of a term from columns, small enough to send to Spark's workers by value."""
+"""Recipes that compute the values of a term from columns, small enough to send to Spark's workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,55 +14,52 @@ from zskip.predicate.elements import EXPLODE
 from zskip.sketch.base import LeftOut
 
 _LAST_AMBIGUOUS_YEAR = 1900
-Recipe = Any
-"""The name of a column with the values, a `Literal`, an `Evaluated`, an `Elements`, or a `Struct`."""
-
-
-class Literal(NamedTuple):
-    """An argument that is the same for all rows."""
-
-    value: Any
-
-
-class Evaluated(NamedTuple):
-    """A user's function of Arrow arrays."""
-
-    function: str
-    evaluate: Callable[..., Any]
-    arguments: list[Recipe]
-
-
-class Elements(NamedTuple):
-    """All elements of arrays, those of null arrays left out."""
-
-    arrays: Recipe
-
-
-class Struct(NamedTuple):
-    """One struct of the values of several terms."""
-
-    names: list[str]
-    values: list[Recipe]
+Recipe = Callable[[pa.RecordBatch], Any]
+"""Computes the values of some rows, or one value for all of them."""
 
 
 def recipe_of(term: Term, column: Callable[[Term], str]) -> Recipe:
     """Return the recipe of a term; column: names the column with the values of a term that Spark computes.
 
-    Raises InputError for a function of Spark over a user's function, which Spark does not know.
+    Raises InputError for a function of Spark over a user's function, which Spark does not know. The recipe raises
+    LeftOut if a user's function returns a different number of values.
     """
     if isinstance(term, Opaque) and term.function == EXPLODE:
         (array,) = term.arguments
         assert not isinstance(array, str)
-        return Elements(recipe_of(array, column))
-    evaluate = opaque.evaluator(term.function) if isinstance(term, Opaque) else None
-    if not isinstance(term, Opaque) or evaluate is None:
-        _check(term)
-        return column(term)
-    arguments = [
-        Literal(opaque.literal_value(part)) if isinstance(part, str) else recipe_of(part, column)
-        for part in term.arguments
-    ]
-    return Evaluated(term.function, evaluate, arguments)
+        arrays = recipe_of(array, column)
+        return lambda rows: _flatten(arrays(rows))
+    function = opaque.evaluator(term.function) if isinstance(term, Opaque) else None
+    if isinstance(term, Opaque) and function is not None:
+        return _evaluate(term.function, function, [_argument(part, column) for part in term.arguments])
+    _check(term)
+    name = column(term)
+    return lambda rows: rows.column(rows.schema.get_field_index(name))
+
+
+def struct_of(recipes: Mapping[str, Recipe]) -> Recipe:
+    """Return the recipe of structs of the values of several terms."""
+    names, parts = list(recipes), list(recipes.values())
+    return lambda rows: pa.StructArray.from_arrays([part(rows) for part in parts], names)
+
+
+def _argument(part: Term | str, column: Callable[[Term], str]) -> Recipe:
+    if not isinstance(part, str):
+        return recipe_of(part, column)
+    value = opaque.literal_value(part)
+    return lambda _: value
+
+
+def _evaluate(name: str, function: Callable[..., Any], arguments: Sequence[Recipe]) -> Recipe:
+    """The recipe of a user's function of Arrow arrays."""
+
+    def evaluate(rows: pa.RecordBatch) -> Any:
+        values = function(*(argument(rows) for argument in arguments))
+        if len(values) != rows.num_rows:
+            raise LeftOut(f"{name} gave {len(values)} values for {rows.num_rows} rows")
+        return values
+
+    return evaluate
 
 
 def _check(term: Term) -> None:
@@ -78,25 +75,6 @@ def _check(term: Term) -> None:
             pending += part.arguments
         elif not isinstance(part, Column | str):
             pending.append(part.term)
-
-
-def compute_values(recipe: Recipe, rows: pa.RecordBatch) -> Any:
-    """Compute the values of some rows, or of a literal.
-
-    Raises LeftOut if a user's function returns a different number of values.
-    """
-    if isinstance(recipe, str):
-        return rows.column(rows.schema.get_field_index(recipe))
-    if isinstance(recipe, Literal):
-        return recipe.value
-    if isinstance(recipe, Struct):
-        return pa.StructArray.from_arrays([compute_values(value, rows) for value in recipe.values], recipe.names)
-    if isinstance(recipe, Elements):
-        return _flatten(compute_values(recipe.arrays, rows))
-    values = recipe.evaluate(*(compute_values(argument, rows) for argument in recipe.arguments))
-    if len(values) != rows.num_rows:
-        raise LeftOut(f"{recipe.function} gave {len(values)} values for {rows.num_rows} rows")
-    return values
 
 
 def _flatten(arrays: pa.Array) -> pa.Array:

@@ -11,7 +11,7 @@ from zskip.predicate.elements import EXPLODE, element_of
 from zskip.predicate.sql.tokens import elements, tokens_of
 from zskip.sketch.base import Answer, Sketch
 from zskip.sketch.guard import StackedStates, ask
-from zskip.sketch.recipe import Recipe, Struct, recipe_of
+from zskip.sketch.recipe import Recipe, recipe_of, struct_of
 from zskip.sketch.registry import parse_sketch
 from zskip.types import NESTED, DataType
 
@@ -41,11 +41,8 @@ class SketchOn:
     def recipe(self, column: Callable[[Term], str]) -> Recipe:
         """Return how its values are computed; column: as for `recipe_of`."""
         values = [recipe_of(term, column) for term in self.terms]
-        return values[0] if len(values) == 1 else Struct([name for name, _ in self.type.fields], values)
-
-    def ask(self, parts: Sequence[Predicate], states: StackedStates, files: int) -> Answer | None:
-        """See `zskip.sketch.ask`."""
-        return ask(self.sketch, parts, self.terms, states, files)
+        names = (name for name, _ in self.type.fields)
+        return values[0] if len(values) == 1 else struct_of(dict(zip(names, values, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class FileSketches:
 
     def answers(self, part: Predicate) -> list[Answer]:
         """Ask every sketch where a leaf, its negation, or an AND may be true; skips sketches that cannot tell."""
-        answers = (on.ask([part], states, self.files) for on, states in self.sketches)
+        answers = (ask(on.sketch, part, on.terms, states, self.files) for on, states in self.sketches)
         return [answer for answer in answers if answer is not None]
 
 

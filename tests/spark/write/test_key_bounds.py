@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import placing
 import sketched
+from states_of_sketches import build_state
 
 from zskip.index.collect.footer_sketches import FOOTER_SKETCHES, unpack_footer_sketches
 from zskip.records import Field
-from zskip.sketch import build_state
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.spark.forms import curve_form, is_exact
 from zskip.spark.write.key_bounds import KeyBounds, SketchedKey

@@ -10,7 +10,7 @@ import numpy as np
 
 from zskip.predicate.tree import Call
 from zskip.records import Bools, Values
-from zskip.types import DataType, Encoded
+from zskip.types import DataType
 
 Arguments = tuple[int | str, ...]
 Range = tuple[Values, Values, Bools]
@@ -66,10 +66,3 @@ def decreasing(
         return increasing(image)(call, upper, lower)
 
     return bounds
-
-
-def objects(values: list[Encoded]) -> Values:
-    """Return encoded values as an array of objects."""
-    array = np.empty(len(values), np.object_)
-    array[:] = values
-    return array

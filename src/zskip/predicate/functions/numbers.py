@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from zskip.predicate.functions.base import Arguments, Function, Nan, decreasing, everywhere, increasing, objects
+from zskip.predicate.functions.base import Arguments, Function, Nan, decreasing, everywhere, increasing
 from zskip.predicate.tree import Call
-from zskip.records import Bools, Values
+from zskip.records import Bools, Values, objects
 from zskip.types import INTEGERS, DataType, Encoded, Form, decode_decimal, encode_decimal, value_range
 
 MOST_DIGITS = 38

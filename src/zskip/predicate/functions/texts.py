@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zskip.predicate.functions.base import Arguments, Function, Range, everywhere, objects
+from zskip.predicate.functions.base import Arguments, Function, Range, everywhere
 from zskip.predicate.tree import Call
-from zskip.records import Values
+from zskip.records import Values, objects
 from zskip.types import DataType, Encoded, valid_text
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from zskip.errors import InputError
 from zskip.predicate import Compare, Like, StartsWith
 from zskip.predicate.patterns import prefix_of
+from zskip.records import objects
 from zskip.sketch.arrays import ArraySketch, Stack, equal_values
 from zskip.sketch.base import LeftOut, Part
 from zskip.sketch.distinct import Distinct
@@ -75,6 +76,4 @@ class Prefix(ArraySketch):
 def _to_array(prefixes: list[bytes]) -> tuple[Any, ...]:
     if len(prefixes) > _MOST_PREFIXES:
         raise LeftOut(f"more than {_MOST_PREFIXES} prefixes")
-    array = np.empty(len(prefixes), np.object_)
-    array[:] = prefixes
-    return (array,)
+    return (objects(prefixes),)

@@ -14,7 +14,7 @@ from zskip.predicate.patterns import next_prefix, prefix_of
 from zskip.sketch.arrays import ArraySketch, Stack, State, equal_values
 from zskip.sketch.base import Part
 from zskip.sketch.distinct import Distinct
-from zskip.sketch.intervals import may_start_with, meets, to_array
+from zskip.sketch.intervals import may_start_with, meets, merge_nearest, to_array
 from zskip.sketch.registry import register
 
 _WHILE_READING = 64
@@ -39,14 +39,14 @@ class Ranges(ArraySketch):
             raise InputError(f"ranges({self.k}): give the number of intervals, from 1 to 1024: ranges(8)")
 
     def collect(self, distinct: Distinct) -> tuple[Any, ...]:
-        return _merge_nearest(distinct.values, distinct.values, self.k * _WHILE_READING)
+        return merge_nearest(distinct.values, distinct.values, self.k * _WHILE_READING)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         lows, highs = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        return _merge_nearest(*_merge_overlaps(lows, highs), self.k * _WHILE_READING)
+        return merge_nearest(*_merge_overlaps(lows, highs), self.k * _WHILE_READING)
 
     def finish(self, state: State) -> State:
-        lows, highs = _merge_nearest(state.arrays[0], state.arrays[1], self.k)
+        lows, highs = merge_nearest(state.arrays[0], state.arrays[1], self.k)
         if lows.dtype == np.object_:
             lows, highs = _merge_overlaps(*_shorten(lows, highs))
         return State((lows, highs), state.nulls, state.nan)
@@ -77,31 +77,6 @@ def _merge_overlaps(lows: Any, highs: Any) -> tuple[Any, Any]:
     lows, highs = lows[order], np.maximum.accumulate(highs[order])
     starts = np.concatenate([[True], (lows[1:] > highs[:-1]).astype(np.bool_)])
     return lows[starts], highs[np.concatenate([starts[1:], [True]])]
-
-
-def _merge_nearest(lows: Any, highs: Any, most: int) -> tuple[Any, Any]:
-    """Merge the nearest of disjoint intervals until there are few enough."""
-    if len(lows) <= most:
-        return lows, highs
-    gaps = _gaps(lows[1:], highs[:-1])
-    split = np.sort(np.argpartition(gaps, len(gaps) - most)[len(gaps) - most + 1 :])
-    return lows[np.concatenate([[0], split + 1])], highs[np.concatenate([split, [len(highs) - 1]])]
-
-
-def _gaps(after: Any, before: Any) -> Any:
-    """Measure the gap before each value; for bytes, by the first 8 after the common prefix."""
-    if after.dtype == np.int64:
-        return after.view(np.uint64) - before.view(np.uint64)
-    if after.dtype == np.object_:
-        first, last = before[0], after[-1]
-        common = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-        return _leading(after, common) - _leading(before, common)
-    with np.errstate(over="ignore"):
-        return after - before
-
-
-def _leading(values: Any, start: int) -> Any:
-    return np.array([int.from_bytes(v[start : start + 8].ljust(8, b"\0"), "big") for v in values], np.uint64)
 
 
 def _shorten(lows: Any, highs: Any) -> tuple[Any, Any]:

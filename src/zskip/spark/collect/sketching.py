@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from zskip.predicate import Term, opaque, term_sql
 from zskip.records import Bools, Snapshot
-from zskip.sketch import BuiltState, Sketch, SketchOn, StateBuilder, compute_values
+from zskip.sketch import BuiltState, Sketch, SketchOn, StateBuilder
 from zskip.spark.collect.statistics import FilePositions
 from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm import compat
@@ -129,7 +129,7 @@ def _builder(plans: Sequence[_Plan], budget: int | None) -> Callable[[Iterable[A
                         for plan in plans
                     ]
                 for builder, plan in zip(builders[name], plans, strict=True):
-                    builder.feed(lambda plan=plan, rows=rows: compute_values(plan.recipe, rows))  # type: ignore[misc]
+                    builder.feed(lambda plan=plan, rows=rows: plan.recipe(rows))  # type: ignore[misc]
         for name, file_builders in builders.items():
             states = [builder.finish() for builder in file_builders]
             yield pa.RecordBatch.from_pydict(
