@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import zskip
 from zskip.cli.app import app, show_page
-from zskip.cli.options import AsJson
+from zskip.cli.options import AsJson, takes_options_of
 from zskip.cli.tables import can_open_without_spark, show, start_session
 
 Tables = Annotated[
@@ -36,11 +36,7 @@ def _is_path(table: str) -> bool:
 
 
 @lake_app.command()
-def survey(
-    tables: Tables,
-    exclude: Exclude = None,
-    as_json: AsJson = False,
-) -> None:
+def survey(tables: Tables, exclude: Exclude = None, as_json: AsJson = False) -> None:
     """Say of each table what queries read, which action suits it best, and when that pays; write nothing.
 
     Example: zskip lake survey /lake --exclude "*/tmp/*"
@@ -49,29 +45,15 @@ def survey(
 
 
 @lake_app.command()
-def maintain(
-    tables: Tables,
-    budget: Annotated[str | None, typer.Option(metavar="SIZE", help="Most bytes to write, such as 1TB.")] = None,
-    seconds: Annotated[float | None, typer.Option(metavar="N", help="Start no batch after this many seconds.")] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", help="Number of tables to maintain at the same time.")] = 1,
-    min_gain: Annotated[
-        float, typer.Option(metavar="X", help="Bytes that a batch must save in 30 days for each byte that it writes.")
-    ] = 1.0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Predict what a run would do, and change nothing.")
-    ] = False,
-    exclude: Exclude = None,
-    as_json: AsJson = False,
-) -> None:
+@takes_options_of(zskip.Lake.maintain)
+def maintain(tables: Tables, *, exclude: Exclude = None, as_json: AsJson = False, **options: Any) -> None:
     """Rewrite what saves most for each byte written, whichever table it belongs to.
 
     It exits with 1 if a table failed.
 
     Example: zskip lake maintain "sales.*" --budget 1TB --seconds 7200
     """
-    done = _open(tables, exclude, spark=not dry_run).maintain(
-        budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=min_gain
-    )
+    done = _open(tables, exclude, spark=not options["dry_run"]).maintain(**options)
     show(done, as_json)
     raise typer.Exit(1 if done.failed else 0)
 

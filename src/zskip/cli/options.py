@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Annotated, Any
 
@@ -104,13 +104,17 @@ def _parameter(option: Option, options: dict[str, Option], default: Any) -> insp
 
 
 def _help(option: Option, options: dict[str, Option]) -> str:
-    """Write a sentence of a docstring about flags."""
+    return f"{name_flags(option.help, options)}{'; may be repeated' if option.name in _REPEATED else ''}."
+
+
+def name_flags(text: str, options: Mapping[str, Option]) -> str:
+    """Write the text of a docstring about flags."""
 
     def flag(match: re.Match[str]) -> str:
         name = match[1] or match[3]
         return f"{flag_of(name)} {match[2] or ''}".rstrip() if name in options else match[0].replace("`", "")
 
-    return f"{_ARGUMENT.sub(flag, option.help)}{'; may be repeated' if option.name in _REPEATED else ''}."
+    return _ARGUMENT.sub(flag, text)
 
 
 def _argument(option: Option, value: Any) -> Any:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import zskip
 from zskip.cli.app import app
 from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath, takes_options_of
-from zskip.cli.tables import explain_spark_errors, open_table, show, start_session
+from zskip.cli.tables import explain_spark_errors, open_table, show, start_session, table_command
 from zskip.errors import InputError
+
+if TYPE_CHECKING:
+    from zskip.records import ScanReport
 
 
 @app.command()
@@ -63,45 +66,19 @@ def files(
     print_json({"path": table.path, "where": where, "files": names, "row_groups": row_groups, "scan": scan})
 
 
-@app.command()
-@takes_options_of(zskip.Table.explain)
-def explain(
-    path: TablePath,
-    *,
-    index_path: IndexPath = None,
-    format_name: FormatName = None,
-    as_json: AsJson = False,
-    **options: Any,
-) -> None:
-    """Show which files a predicate keeps, what each part of it skips, and why a part skips nothing.
-
-    Example: zskip explain events --where "day = DATE '2024-03-01' AND lower(name) = 'x'"
-    """
-    show(open_table(path, index_path, format_name, spark=options["analyze"]).explain(**options), as_json)
-
-
-@app.command()
-@takes_options_of(zskip.Table.verify)
-def verify(
-    path: TablePath,
-    *,
-    index_path: IndexPath = None,
-    format_name: FormatName = None,
-    as_json: AsJson = False,
-    **options: Any,
-) -> None:
-    """Prove that no row is lost: compare all statistics with the data, and run queries with and without the index.
-
-    If anything is wrong, it prints the smallest part of a query that fails and a skipped file that holds matching rows,
-    and exits with 1. It reads the whole table twice.
-
-    Example: zskip verify events --queries 100
-    """
-    with explain_spark_errors():
-        result = open_table(path, index_path, format_name, spark=True).verify(**options)
-    show(result, as_json, ok=result.ok)
-    if not result.ok:
-        raise typer.Exit(1)
+table_command(
+    zskip.Table.explain,
+    """events --where "day = DATE '2024-03-01' AND lower(name) = 'x'\"""",
+    starts_spark=lambda options: options["analyze"],
+)
+table_command(
+    zskip.Table.verify,
+    "events --queries 100",
+    starts_spark=lambda options: True,
+    more="If anything is wrong, it prints the smallest part of a query that fails and a skipped file that holds "
+    "matching rows, and exits with 1. It reads the whole table twice.",
+    adds=("ok",),
+)
 
 
 @app.command()
@@ -118,9 +95,6 @@ def query(
 
     Example: zskip query "SELECT count(*) FROM e WHERE user_id = 7" --table e=events
     """
-    from zskip.cli.show import print_json, print_rows
-    from zskip.rows import scan_summary
-
     paths = dict(_parse_table(text) for text in table)
     spark = start_session()
     tables = {name: zskip.table(spark, path) for name, path in paths.items()}
@@ -130,11 +104,19 @@ def query(
         frame = spark.sql(sql)
         rows = frame.limit(limit + 1).collect()
     scans = {name: opened.last_scan for name, opened in tables.items() if opened.last_scan is not None}
+    _print_answer(frame.columns, rows, limit, scans, as_json)
+
+
+def _print_answer(columns: list[str], rows: list[Any], limit: int, scans: dict[str, ScanReport], as_json: bool) -> None:
+    """Print at most `limit` rows, and what was read of each table."""
+    from zskip.cli.show import print_json, print_rows
+    from zskip.rows import scan_summary
+
     printed = [list(row) for row in rows[:limit]]
     if as_json:
-        print_json({"columns": frame.columns, "rows": printed, "truncated": len(rows) > limit, "scans": scans})
+        print_json({"columns": columns, "rows": printed, "truncated": len(rows) > limit, "scans": scans})
         return
-    print_rows(frame.columns, printed)
+    print_rows(columns, printed)
     if len(rows) > limit:
         print(f"only the first {limit} rows; see --limit")
     for name, scan in scans.items():
@@ -154,8 +136,7 @@ def run_sql(
 
     Example: zskip sql "OPTIMIZE 'events' ZORDER BY (user_id, day)"
     """
-    from zskip.cli.show import flat, print_json, print_pairs, print_rows
-    from zskip.rows import scan_summary
+    from zskip.cli.show import flat, print_pairs
     from zskip.sql.queries.pruned_query import run_query
     from zskip.sql.run import run
     from zskip.sql.statements.statement import Optimize, Query, Verify, read_statement
@@ -166,18 +147,10 @@ def run_sql(
         query = run_query(spark, text) if isinstance(statement, Query) else None
         frame = run(spark, text) if query is None else query.frame
         rows = frame.limit(limit + 1).collect()
-    scans = {} if query is None else query.scans()
-    printed = [list(row) for row in rows[:limit]]
-    if as_json:
-        print_json({"columns": frame.columns, "rows": printed, "truncated": len(rows) > limit, "scans": scans})
-    elif isinstance(statement, Optimize | Verify):
+    if isinstance(statement, Optimize | Verify) and not as_json:
         print_pairs(flat(rows[0]))
     else:
-        print_rows(frame.columns, printed)
-        if len(rows) > limit:
-            print(f"only the first {limit} rows; see --limit")
-        for name, scan in scans.items():
-            print(f"{name}: {scan_summary(scan)}")
+        _print_answer(frame.columns, rows, limit, {} if query is None else query.scans(), as_json)
     if isinstance(statement, Verify) and not rows[0]["ok"]:
         raise typer.Exit(1)
 

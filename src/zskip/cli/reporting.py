@@ -9,24 +9,9 @@ import typer
 import zskip
 from zskip.cli.app import app, show_page
 from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath, takes_options_of
-from zskip.cli.tables import open_table, show
+from zskip.cli.tables import open_table, table_command
 
-
-@app.command()
-@takes_options_of(zskip.Table.info)
-def info(
-    path: TablePath,
-    *,
-    index_path: IndexPath = None,
-    format_name: FormatName = None,
-    as_json: AsJson = False,
-    **options: Any,
-) -> None:
-    """Show files, rows, columns, partitions, index and layout of a table, and how far its files overlap.
-
-    Example: zskip info events --by user_id,day
-    """
-    show(open_table(path, index_path, format_name).info(**options), as_json)
+table_command(zskip.Table.info, "events --by user_id,day")
 
 
 @app.command()
@@ -57,26 +42,13 @@ def report(
         show_page(page)
 
 
-@app.command()
-@takes_options_of(zskip.Table.clean)
-def clean(
-    path: TablePath,
-    *,
-    index_path: IndexPath = None,
-    format_name: FormatName = None,
-    as_json: AsJson = False,
-    **options: Any,
-) -> None:
-    """List what interrupted operations left in a table, with sizes and reasons, and with --delete remove it.
-
-    That is: staged files of dead processes, files moved for a rewrite that was never committed, replaced files of
-    finished rewrites, unfinished tables, and old files of the index. Live files, files of earlier versions, and files
-    of running processes are never listed.
-
-    Example: zskip clean events --delete
-    """
-    result = open_table(path, index_path, format_name).clean(**options)
-    show(result, as_json, bytes=result.bytes)
+table_command(
+    zskip.Table.clean,
+    "events --delete",
+    more="With --delete it removes them. Live files, files of earlier versions, and files of running processes are "
+    "never listed.",
+    adds=("bytes",),
+)
 
 
 @app.command()

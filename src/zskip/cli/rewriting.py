@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import zskip
 from zskip.cli.app import app
-from zskip.cli.options import AsJson, FormatName, TablePath, takes_options_of
-from zskip.cli.tables import open_table, show, start_session
+from zskip.cli.options import AsJson, FormatName, TablePath
+from zskip.cli.tables import open_table, table_command
 
-
-@app.command()
-@takes_options_of(zskip.Table.optimize)
-def optimize(path: TablePath, *, format_name: FormatName = None, as_json: AsJson = False, **options: Any) -> None:
-    """Rewrite a table so that rows with similar values lie in the same files, and index it.
-
-    Example: zskip optimize events --by user_id,day --target-file-size 256MB
-    """
-    show(zskip.table(start_session(), path, format=format_name).optimize(**options), as_json)
-
-
-@app.command()
-@takes_options_of(zskip.Table.compact)
-def compact(path: TablePath, *, format_name: FormatName = None, as_json: AsJson = False, **options: Any) -> None:
-    """Merge small files of each partition into larger ones, in the order in which they were written.
-
-    A large table takes several commits, each complete by itself.
-
-    Example: zskip compact events --target-file-size 256MB
-    """
-    show(zskip.table(start_session(), path, format=format_name).compact(**options), as_json)
-
-
-@app.command()
-@takes_options_of(zskip.Table.maintain)
-def maintain(path: TablePath, *, format_name: FormatName = None, as_json: AsJson = False, **options: Any) -> None:
-    """Keep a table clustered while others write to it: rewrite only the files that are worth the bytes.
-
-    Example: zskip maintain events --budget 10GB --seconds 600
-    """
-    show(open_table(path, None, format_name, spark=not options["dry_run"]).maintain(**options), as_json)
+table_command(
+    zskip.Table.optimize,
+    "events --by user_id,day --target-file-size 256MB",
+    starts_spark=lambda options: True,
+)
+table_command(zskip.Table.compact, "events --target-file-size 256MB", starts_spark=lambda options: True)
+table_command(
+    zskip.Table.maintain,
+    "events --budget 10GB --seconds 600",
+    starts_spark=lambda options: not options["dry_run"],
+)
 
 
 @app.command()

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 import zskip
+from zskip.cli.app import app
+from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath, name_flags, takes_options_of
 from zskip.errors import InputError
+from zskip.options import options_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +43,41 @@ def start_session() -> SparkSession:
     from zskip.spark.jvm.session import local_session
 
     return local_session("zskip")
+
+
+def table_command(
+    verb: Callable[..., Any],
+    example: str,
+    *,
+    name: str | None = None,
+    starts_spark: Callable[[Mapping[str, Any]], bool] = lambda options: False,
+    more: str = "",
+    adds: tuple[str, ...] = (),
+) -> None:
+    """Make a command of a method of `Table`: with its options, explained as its docstring does; it prints the result.
+
+    starts_spark: whether it needs a session, by its options; more: what else to say of the command; adds: properties of
+    the result for the JSON document. It exits with 1 if a result has an `ok` that is false.
+    """
+
+    def run(
+        path: TablePath,
+        *,
+        index_path: IndexPath = None,
+        format_name: FormatName = None,
+        as_json: AsJson = False,
+        **options: Any,
+    ) -> None:
+        table = open_table(path, index_path, format_name, spark=starts_spark(options))
+        result = getattr(table, verb.__name__)(**options)
+        show(result, as_json, **{name: getattr(result, name) for name in adds})
+        if not getattr(result, "ok", True):
+            raise typer.Exit(1)
+
+    summary = name_flags(inspect.cleandoc(verb.__doc__ or "").partition("\n\n")[0], options_of(verb))
+    run.__name__ = name or verb.__name__
+    run.__doc__ = "\n\n".join(filter(None, (summary, more, f"Example: zskip {run.__name__} {example}")))
+    app.command(name=run.__name__)(takes_options_of(verb)(run))
 
 
 def show(result: object, as_json: bool, **more: object) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 import zskip
 from zskip.cli.app import app
-from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath, takes_options_of
-from zskip.cli.tables import open_table, show
-
-if TYPE_CHECKING:
-    from zskip.advisor.workload.workload import Workload
+from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath
+from zskip.cli.tables import open_table, show, table_command
 
 
 class Switch(str, Enum):
@@ -23,38 +20,10 @@ class Switch(str, Enum):
     off = "off"
 
 
-@app.command()
-@takes_options_of(zskip.Table.advise)
-def advise(
-    path: TablePath,
-    *,
-    index_path: IndexPath = None,
-    format_name: FormatName = None,
-    as_json: AsJson = False,
-    **options: Any,
-) -> None:
-    """Recommend columns to cluster by, with what that would save and which queries would get slower; write nothing.
-
-    Example: zskip advise events --workload queries.sql
-    """
-    show(open_table(path, index_path, format_name, spark=True).advise(**options), as_json)
-
-
-@app.command(name="what-if")
-@takes_options_of(zskip.Table.what_if)
-def what_if(
-    path: TablePath,
-    *,
-    index_path: IndexPath = None,
-    format_name: FormatName = None,
-    as_json: AsJson = False,
-    **options: Any,
-) -> None:
-    """Predict what queries would read with a layout; write nothing.
-
-    Example: zskip what-if events --by user_id,day --files 64
-    """
-    show(open_table(path, index_path, format_name, spark=True).what_if(**options), as_json)
+table_command(zskip.Table.advise, "events --workload queries.sql", starts_spark=lambda options: True)
+table_command(
+    zskip.Table.what_if, "events --by user_id,day --files 64", name="what-if", starts_spark=lambda options: True
+)
 
 
 @app.command()
@@ -86,7 +55,8 @@ def show_workload(
 
     Example: zskip workload show events
     """
-    _print_workload(open_table(path, index_path, format_name).workload(), as_json)
+    workload = open_table(path, index_path, format_name).workload()
+    show(workload, as_json, shapes=workload.shapes())
 
 
 @workload_app.command(name="clear")
@@ -97,7 +67,3 @@ def clear_workload(path: TablePath, index_path: IndexPath = None, format_name: F
     """
     workload = open_table(path, index_path, format_name).workload(clear=True)
     print(f"forgot {workload.scans:,} scans")
-
-
-def _print_workload(workload: Workload, as_json: bool) -> None:
-    show(workload, as_json, shapes=workload.shapes())
