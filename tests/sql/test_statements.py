@@ -37,11 +37,11 @@ READ: list[tuple[str, Statement]] = [
     ("OPTIMIZE t AUTO BY (a, b)", Optimize(target=T, curve="auto", by=("a", "b"))),
     ("OPTIMIZE t FITTED BY (a, b)", Optimize(target=T, curve="fitted", by=("a", "b"))),
     (
-        "OPTIMIZE t FITTED BY (a, b) UNSEEN 0.3",
+        "OPTIMIZE t FITTED BY (a, b) WITH (unseen = 0.3)",
         Optimize(target=T, curve="fitted", by=("a", "b"), options=(("unseen", 0.3),)),
     ),
     (
-        "OPTIMIZE t INCREMENTAL UNSEEN 1 WITH (refit = true)",
+        "OPTIMIZE t INCREMENTAL WITH (unseen = 1, refit = true)",
         Maintain(target=T, options=(("unseen", 1.0), ("refit", True))),
     ),
     ("OPTIMIZE t LINEAR BY (1st)", Optimize(target=T, curve="linear", by=("1st",))),

@@ -25,8 +25,9 @@ from zskip.sql.statements.statement import (
 )
 from zskip.sql.statements.text import marked_error
 from zskip.sql.statements.write import CreateTable, Insert
-from zskip.sql.targets import TargetTable, find_table
+from zskip.sql.targets import find_table, refresh
 from zskip.sql.write import run_write
+from zskip.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +50,7 @@ def run(spark: SparkSession, text: str) -> DataFrame:
     if isinstance(statement, Maintain):
         return _maintain(spark, statement)
     if isinstance(statement, Verify):
-        return results.verification_frame(spark, find_table(spark, statement.target).table.verify(statement.where))
+        return results.verification_frame(spark, _open(spark, statement).verify(statement.where))
     if isinstance(statement, ExplainSkipping):
         return _explain(spark, statement)
     if isinstance(statement, CreateTable | Insert):
@@ -59,7 +60,7 @@ def run(spark: SparkSession, text: str) -> DataFrame:
 
 def _index(spark: SparkSession, statement: IndexStatement) -> DataFrame:
     """Change or describe the sketches of a table's index."""
-    table = find_table(spark, statement.target).table
+    table = _open(spark, statement)
     if isinstance(statement, CreateIndex):
         return results.sketches_frame(spark, table.index(sketches=statement.sketches).sketches)
     info = table.info().index
@@ -88,26 +89,30 @@ def _check_where(spark: SparkSession, text: str, where: str, at: int) -> None:
         raise marked_error(text, message, int(position[1]), int(position[2])) from error
 
 
+def _open(spark: SparkSession, statement: Verify | IndexStatement) -> Table:
+    return Table(find_table(spark, statement.target))
+
+
 def _optimize(spark: SparkSession, statement: Optimize) -> DataFrame:
-    target = find_table(spark, statement.target)
-    layout = _latest_layout(target) if statement.by == () else _arguments(statement)
+    handle = find_table(spark, statement.target)
+    table = Table(handle)
+    layout = _latest_layout(table) if statement.by == () else _arguments(statement)
     arguments: dict[str, Any] = {**(layout or {}), **dict(statement.options), "where": statement.where}
-    run = target.table.compact if layout is None else target.table.optimize
     _check_options(statement, COMPACT_OPTIONS if layout is None else CLUSTER_OPTIONS)
     try:
-        result: OptimizeResult | CompactResult = run(**arguments)
+        result: OptimizeResult | CompactResult = (table.compact if layout is None else table.optimize)(**arguments)
     finally:
-        target.refresh(spark)
+        refresh(handle)
     return results.optimize_frame(spark, result)
 
 
 def _maintain(spark: SparkSession, statement: Maintain) -> DataFrame:
-    target = find_table(spark, statement.target)
+    handle = find_table(spark, statement.target)
     arguments: dict[str, Any] = dict(statement.options)
     try:
-        return results.maintenance_frame(spark, target.table.maintain(by=statement.by or None, **arguments))
+        return results.maintenance_frame(spark, Table(handle).maintain(by=statement.by or None, **arguments))
     finally:
-        target.refresh(spark)
+        refresh(handle)
 
 
 def _check_options(statement: Optimize, known: Mapping[str, Option]) -> None:
@@ -130,8 +135,8 @@ def _arguments(statement: Optimize) -> dict[str, Any]:
     return {"by": statement.by, "curve": statement.curve if len(statement.by) > 1 else default_curve(1)}
 
 
-def _latest_layout(target: TargetTable) -> dict[str, Any] | None:
-    layout = target.table.info().layout
+def _latest_layout(table: Table) -> dict[str, Any] | None:
+    layout = table.info().layout
     return None if layout is None else {"by": layout.by, "curve": layout.curve, "build": layout.build}
 
 

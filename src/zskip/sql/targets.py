@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zskip.errors import TableNotFoundError, UnsupportedError
 from zskip.formats import FORMATS
 from zskip.spark.jvm.catalog import quote_name
-from zskip.spark.jvm.compat import check_session
 from zskip.sql.statements.parser import Target
-from zskip.table import Table
 from zskip.table.address import open_name, open_path
 from zskip.table.handle import Handle
 
@@ -20,27 +17,19 @@ if TYPE_CHECKING:
 _OTHER_FORMATS = ("orc", "csv", "json", "text", "avro", "binaryFile")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class TargetTable:
-    """The table of a statement."""
-
-    handle: Handle
-    table: Table
-
-    def refresh(self, spark: SparkSession) -> None:
-        """Let Spark forget the files that it listed at the table's path."""
-        spark.catalog.refreshByPath(self.table.path)
-
-
-def find_table(spark: SparkSession, target: Target) -> TargetTable:
+def find_table(spark: SparkSession, target: Target) -> Handle:
     """Open the table that a statement is about.
 
     Raises TableNotFoundError where there is none, and UnsupportedError for views, tables of other formats, tables
     that do not lie in one directory as zskip would leave them, and versions of a table that are no branches.
     """
-    check_session(spark)
-    handle = _open_named(spark, target) if target.path is None else open_path(target.path, spark, None, None)
-    return TargetTable(handle=handle, table=Table(handle))
+    return _open_named(spark, target) if target.path is None else open_path(target.path, spark, None, None)
+
+
+def refresh(handle: Handle) -> None:
+    """Let Spark forget the files that it listed at the table's path."""
+    assert handle.spark is not None, "statements run in a session"
+    handle.spark.catalog.refreshByPath(handle.storage.root)
 
 
 def _open_named(spark: SparkSession, target: Target) -> Handle:

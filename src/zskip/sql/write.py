@@ -15,8 +15,9 @@ from zskip.sql import results
 from zskip.sql.queries.pruned_query import run_query
 from zskip.sql.statements.parser import Target
 from zskip.sql.statements.write import CreateTable, Insert, WriteStatement
-from zskip.sql.targets import TargetTable, find_table
+from zskip.sql.targets import find_table, refresh
 from zskip.table import Table
+from zskip.table.handle import Handle
 from zskip.table.opening import write
 from zskip.table.read.info import last_layout
 from zskip.table.snapshot import open_reader
@@ -31,14 +32,13 @@ def run_write(spark: SparkSession, text: str, statement: WriteStatement) -> Data
         return _create(spark, statement)
     if statement.target.path is not None:
         return _insert_into_path(spark, statement)
-    target = _find_clustered(spark, statement.target)
-    frame = None if target is None else _analyze_insert(spark, text)
-    if target is None or frame is None:
+    handle = _find_clustered(spark, statement.target)
+    frame = None if handle is None else _analyze_insert(spark, text)
+    if handle is None or frame is None:
         return run_query(spark, text).frame
-    handle = target.handle
     version = handle.format.snapshot().version
     try:
-        result = target.table.append(frame)
+        result = Table(handle).append(frame)
     except (ColumnError, UnsupportedError):
         # The catalog may have columns that the files lack.
         if handle.format.snapshot().version != version:
@@ -46,7 +46,7 @@ def run_write(spark: SparkSession, text: str, statement: WriteStatement) -> Data
         # Nothing was written: Spark appends.
         return run_query(spark, text).frame
     finally:
-        target.refresh(spark)
+        refresh(handle)
     return results.write_frame(spark, result)
 
 
@@ -79,8 +79,8 @@ def _name_target(spark: SparkSession, target: Target) -> tuple[str, str]:
 
 def _insert_into_path(spark: SparkSession, statement: Insert) -> DataFrame:
     """Append rows to the table at a path, columns by position, as Spark's INSERT matches them."""
-    target = find_table(spark, statement.target)
-    snapshot = open_reader(target.handle).snapshot
+    handle = find_table(spark, statement.target)
+    snapshot = open_reader(handle).snapshot
     names = [field.name for field in (*snapshot.fields, *snapshot.partition_fields)]
     frame = run_query(spark, statement.query).frame
     if len(frame.columns) != len(names):
@@ -89,17 +89,16 @@ def _insert_into_path(spark: SparkSession, statement: Insert) -> DataFrame:
             f"{', '.join(names)}. Nothing was written"
         )
     try:
-        return results.write_frame(spark, target.table.append(frame.toDF(*names)))
+        return results.write_frame(spark, Table(handle).append(frame.toDF(*names)))
     finally:
-        target.refresh(spark)
+        refresh(handle)
 
 
-def _find_clustered(spark: SparkSession, target: Target) -> TargetTable | None:
+def _find_clustered(spark: SparkSession, target: Target) -> Handle | None:
     """Find the table of a name, on the branch that takes rows; None where zskip has not clustered it."""
     try:
-        handle = find_table(spark, target).handle.for_new_rows()
-        clustered = last_layout(handle, handle.format.snapshot()) is not None
-        return TargetTable(handle=handle, table=Table(handle)) if clustered else None
+        handle = find_table(spark, target).for_new_rows()
+        return handle if last_layout(handle, handle.format.snapshot()) is not None else None
     except ZskipError:
         return None
 

@@ -66,14 +66,5 @@ def _value(parser: Parser) -> str | int | float | bool:
     if parser.now.kind == "number" and parser.now.text.isdecimal():
         return sign * int(parser.take().text)
     if parser.now.kind == "number":
-        return sign * read_number(parser)
+        return sign * float(parser.take().text)
     raise parser.error("expected a string, a number, true or false")
-
-
-def read_number(parser: Parser) -> float:
-    """Read a number such as 0.2; raises PredicateError for anything else."""
-    place = parser.now
-    try:
-        return float(parser.take().text) if place.kind == "number" else float("x")
-    except ValueError as error:
-        raise syntax_error(parser.sql, place, "expected a number") from error

@@ -100,10 +100,6 @@ class Parser:
             return Target(path=string_of(self.take().text))
         return Target(parts=self.parts("a table: its name, 'path' or parquet.`path`"))
 
-    def columns(self) -> tuple[str, ...]:
-        """Names with commas between, in parentheses or not."""
-        return self._list(self._column)
-
     def keys(self) -> tuple[str, ...]:
         """Columns, fields inside structs, or expressions, with commas between, in parentheses or not."""
         return self._list(self._key)

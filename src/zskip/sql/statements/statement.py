@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from zskip.errors import PredicateError
 from zskip.layout.curves import curve_traits, curves_for
-from zskip.options import Option, options_of
-from zskip.sql.statements.options import Value, read_number, read_options
+from zskip.options import options_of
+from zskip.sql.statements.options import Value, read_options
 from zskip.sql.statements.parser import CURVES, Parser, Target
 from zskip.sql.statements.skipping_index import INDEX_READERS, IndexStatement
 from zskip.sql.statements.text import Token, tokens
@@ -24,7 +24,7 @@ MAINTAIN_OPTIONS = options_of(Table.maintain, without=("by",))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Optimize:
-    """`OPTIMIZE t [WHERE p] [AUTO | ZORDER | HILBERT | LINEAR | FITTED | AUTO BY (a, b)] [UNSEEN u] [WITH (n = v)]`."""
+    """`OPTIMIZE t [WHERE p] [AUTO | ZORDER | HILBERT | LINEAR | FITTED | AUTO BY (a, b)] [WITH (n = v)]`."""
 
     target: Target
     where: str | None = None
@@ -39,7 +39,7 @@ class Optimize:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Maintain:
-    """`OPTIMIZE t INCREMENTAL [ZORDER BY (a, b)] [UNSEEN 0.2] [WITH (name = value)]`."""
+    """`OPTIMIZE t INCREMENTAL [ZORDER BY (a, b)] [WITH (name = value)]`."""
 
     target: Target
     by: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ def _optimize(parser: Parser) -> Optimize | Maintain:
         else:
             parser.expect("BY")
             by = parser.keys()
-    options = _unseen_and_options(parser, COMPACT_OPTIONS | CLUSTER_OPTIONS)
+    options = read_options(parser, COMPACT_OPTIONS | CLUSTER_OPTIONS) if parser.accept("WITH") else ()
     expected = ["WHERE"] * (where is None and by == () and not options)
     plain = [f"{name.upper()} BY" for name in curves_for(2) if not curve_traits(name).needs_workload]
     expected += plain * (by == () and not options) + ["WITH"] * (not options)
@@ -144,21 +144,12 @@ def _optimize(parser: Parser) -> Optimize | Maintain:
     return Optimize(target=target, where=where, where_at=where_at, by=by, curve=curve, options=options)
 
 
-def _unseen_and_options(parser: Parser, known: Mapping[str, Option]) -> tuple[tuple[str, Value], ...]:
-    """Read `[UNSEEN 0.2] [WITH (...)]`."""
-    unseen: tuple[tuple[str, Value], ...] = ()
-    if parser.accept("UNSEEN"):
-        unseen = (("unseen", read_number(parser)),)
-    options = read_options(parser, known) if parser.accept("WITH") else ()
-    return (*(() if "unseen" in dict(options) else unseen), *options)
-
-
 def _maintain(parser: Parser, target: Target) -> Maintain:
     by: tuple[str, ...] = ()
     if parser.accept("ZORDER"):
         parser.expect("BY")
         by = parser.keys()
-    options = _unseen_and_options(parser, MAINTAIN_OPTIONS)
+    options = read_options(parser, MAINTAIN_OPTIONS) if parser.accept("WITH") else ()
     parser.finish(", ".join(["ZORDER BY"] * (not by and not options) + ["WITH"] * (not options)) or "a semicolon")
     return Maintain(target=target, by=by, options=options)
 
