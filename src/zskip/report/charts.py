@@ -83,19 +83,14 @@ def prunings(queries: Queries, files: int) -> Figure:
     shapes = [escape(clean(shape, 36)) for shape, _ in most]
     traces = [
         {
-            "type": "bar",
-            "orientation": "h",
             "name": name,
-            "y": list(range(len(shapes))),
             "x": [round(100 * sums[i] / (sums[-1] * max(files, 1)), 2) for _, sums in most],
             "marker": {"color": color},
             "hovertemplate": f"%{{x}} % of the files {action}<extra></extra>",
         }
         for i, (name, (action, color)) in enumerate(kinds.items())
     ]
-    axis = {"tickvals": list(range(len(shapes))), "ticktext": shapes, "autorange": "reversed", "automargin": True}
-    layout = {"barmode": "stack", "xaxis": _percents("files, %"), "yaxis": axis, **_legend()}
-    return {"data": traces, "layout": {**layout, "height": 120 + 34 * len(shapes)}}
+    return lying_bars(traces, shapes, _percents("files, %"), "stack", 34)
 
 
 def candidates(advice: Advice) -> Figure:
@@ -103,10 +98,7 @@ def candidates(advice: Advice) -> Figure:
     layouts = [("as it is", advice.current), *((c.name, c) for c in advice.candidates[:_SHAPES])]
     traces = [
         {
-            "type": "bar",
-            "orientation": "h",
             "name": name,
-            "y": list(range(len(layouts))),
             **_interval([c for _, c in layouts], figure),
             "marker": {"color": color},
             "hovertemplate": f"%{{x}} % of the {name}<extra></extra>",
@@ -117,9 +109,7 @@ def candidates(advice: Advice) -> Figure:
         )
     ]
     names = [escape(clean(name, 36)) for name, _ in layouts]
-    axis = {"tickvals": list(range(len(layouts))), "ticktext": names, "autorange": "reversed", "automargin": True}
-    layout = {"xaxis": _percents("rows, %"), "yaxis": axis, "barmode": "group", "height": 120 + 42 * len(layouts)}
-    return {"data": traces, "layout": {**layout, **_legend()}}
+    return lying_bars(traces, names, _percents("rows, %"), "group", 42)
 
 
 def _interval(layouts: Sequence[Candidate], figure: str) -> dict[str, Any]:
@@ -139,5 +129,16 @@ def _percents(title: str) -> dict[str, Any]:
     return {"title": {"text": title}, "range": [0, 100], "gridcolor": GRAY, "zeroline": False}
 
 
-def _legend() -> dict[str, Any]:
-    return {"showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}
+def lying_bars(
+    series: Sequence[dict[str, Any]], names: Sequence[str], axis: dict[str, Any], mode: str, height: int
+) -> Figure:
+    """Draw series of horizontal bars, the first name on top.
+
+    axis: of the values; mode: `stack` or `group`; height: of a name, in pixels.
+    """
+    places = list(range(len(names)))
+    traces = [{"type": "bar", "orientation": "h", "y": places, **one} for one in series]
+    ticks = {"tickvals": places, "ticktext": list(names), "autorange": "reversed", "automargin": True}
+    legend = {"showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}
+    layout = {"barmode": mode, "xaxis": axis, "yaxis": ticks, "height": 120 + height * max(len(names), 1), **legend}
+    return {"data": traces, "layout": layout}

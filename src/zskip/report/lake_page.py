@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zskip.report.charts import COLORS
+from zskip.report.charts import COLORS, lying_bars
 from zskip.report.page import render
 from zskip.report.picture import GRAY, Figure, escape
 
@@ -50,27 +50,20 @@ def lake_to_html(facts: LakeFacts) -> str:
 
 def _tables(tables: Sequence[TableBar]) -> Figure:
     """Draw the most read tables, the most read on top."""
-    shown = sorted((table for table in tables if table.read > 0), key=lambda table: table.read)[-_BARS:]
-    series = (
-        ("stays", [table.read - table.saved for table in shown], COLORS[0]),
-        ("could be saved", [table.saved for table in shown], COLORS[1]),
-    )
-    traces = [
+    shown = sorted((table for table in tables if table.read > 0), key=lambda table: -table.read)[:_BARS]
+    series = [
         {
-            "type": "bar",
-            "orientation": "h",
             "name": name,
-            "y": list(range(len(shown))),
             "x": [round(value) for value in values],
             "marker": {"color": color},
             "hovertext": [escape(table.name) for table in shown],
             "hovertemplate": f"%{{x:.3s}}B a day of %{{hovertext}} {name}<extra></extra>",
         }
-        for name, values, color in series
+        for name, values, color in (
+            ("stays", [table.read - table.saved for table in shown], COLORS[0]),
+            ("could be saved", [table.saved for table in shown], COLORS[1]),
+        )
     ]
-    ticks = [escape(table.name if len(table.name) <= 30 else "… " + table.name[-28:]) for table in shown]
-    axis = {"tickvals": list(range(len(shown))), "ticktext": ticks, "automargin": True}
-    reads = {"title": {"text": "bytes a day"}, "tickformat": ".2s", "gridcolor": GRAY}
-    legend = {"showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"}}
-    height = 120 + 26 * max(len(shown), 1)
-    return {"data": traces, "layout": {"barmode": "stack", "xaxis": reads, "yaxis": axis, "height": height, **legend}}
+    names = [escape(table.name if len(table.name) <= 30 else "… " + table.name[-28:]) for table in shown]
+    axis = {"title": {"text": "bytes a day"}, "tickformat": ".2s", "gridcolor": GRAY}
+    return lying_bars(series, names, axis, "stack", 26)
