@@ -1,4 +1,4 @@
-"""Examine one table: what queries read of it a day, what rewrites would save, and what would be best for it.
+"""Survey tables: what queries read of each a day, what rewrites would save, and what would be best for it.
 
 Only metadata is read: the format's log or listing, the index, the journal and the recorded scans. The footers of files
 that came since are read where the index knows the others.
@@ -10,7 +10,9 @@ import dataclasses
 import datetime as dt
 import logging
 import math
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,8 +26,9 @@ from zskip.advisor.workload.reservoir import LIFE_MS
 from zskip.advisor.workload.workload import Workload, draw
 from zskip.errors import InputError, UnsupportedError, ZskipError
 from zskip.index import BoundIndex
+from zskip.lake.find import FoundTable
 from zskip.lake.ranking import PAY_DAYS, FileReads, Rewrite, rank_rewrites
-from zskip.lake.results import INDEX, TableHealth
+from zskip.lake.results import INDEX, Survey, TableHealth
 from zskip.predicate import Columns, columns_of
 from zskip.prune import clustering
 from zskip.records import Bools, Field, Floats, LayoutInfo, Snapshot
@@ -39,6 +42,7 @@ from zskip.table.rewrite.maintenance_plan import PlannedTable, plan_table
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.version import open_version
 from zskip.table.workload.recording import read_workload
+from zskip.terminal import bar
 
 UNRECORDED = 1.0
 """Made-up queries a day of a table whose scans nobody records."""
@@ -49,6 +53,8 @@ _NO_QUERIES = ParsedWorkload(predicates=(), weights=np.zeros(0))
 _MOST_COLUMNS = 3
 _OFTEN = 0.25
 """A column is worth clustering by if queries filter by it at least so often, compared with the most filtered one."""
+_AT_ONCE = 32
+"""Tables examined at the same time on stores, where each waits for answers."""
 _log = logging.getLogger("zskip.lake")
 
 
@@ -61,6 +67,31 @@ class Examined:
     plan: PlannedTable | None = None
     """By the table's layout; None where files are only merged."""
     rewrites: tuple[Rewrite, ...] = ()
+
+
+def survey(tables: Sequence[FoundTable]) -> Survey:
+    """Survey tables; see `Lake.survey`."""
+    started = time.monotonic()
+    healths = [examined.health for examined in examine_all(tables, min_gain=1.0, budget=None)]
+    healths.sort(key=lambda health: (bool(health.error), -health.gain, -health.bytes_read_a_day, health.table))
+    return Survey(tables=tuple(healths), seconds=round(time.monotonic() - started, 3))
+
+
+def examine_all(tables: Sequence[FoundTable], min_gain: float, budget: int | None) -> list[Examined]:
+    """Examine tables, several at once where they are far away; min_gain, budget: as in `examine`."""
+
+    def look(table: FoundTable) -> Examined:
+        if table.handle is None:
+            return Examined(health=TableHealth(table=table.name, error=table.error))
+        return examine(table.name, table.handle, min_gain, budget)
+
+    is_far = any(table.handle is not None and table.handle.storage.kind != "disk" for table in tables)
+    results: list[Examined] = []
+    with bar("examine tables", "tables") as progress, ThreadPoolExecutor(_AT_ONCE if is_far else 1) as pool:
+        for examined in pool.map(look, tables):
+            results.append(examined)
+            progress.update(len(results), len(tables))
+    return results
 
 
 def examine(name: str, handle: Handle, min_gain: float, budget: int | None) -> Examined:
@@ -102,17 +133,13 @@ def _examine(name: str, handle: Handle, min_gain: float, budget: int | None) -> 
     small = -(-(DEFAULT_FILE_SIZE if plan is None else plan.target) // 2)
     merges = rewrites if clustered is not None else rank(_merge_small_files(snapshot, small))
     best = merges if sum(r.saved for r in merges) >= sum(r.saved for r in rewrites) else rewrites
-    health = dataclasses.replace(
-        _describe_health(name, handle, bound, layout, workload, reads),
-        small_files=int((snapshot.sizes < small).sum()) if len(snapshot) > 1 else 0,
-        indexed=float(known.mean()) if len(known) else 1.0,
-    )
-    return Examined(
-        health=_advise(health, best, clustered is None, plan, bool(len(parsed)), problem, known),
-        snapshot=snapshot,
-        plan=clustered,
-        rewrites=merges,
-    )
+    health = _describe_health(name, handle, bound, layout, workload, reads, small)
+    if best:
+        health = _add_rewrites(health, best, clustered is None, plan)
+    else:
+        action, reason = _choose_otherwise(health, int((~known).sum()), bool(len(parsed)), problem)
+        health = dataclasses.replace(health, action=action, reason=reason)
+    return Examined(health=health, snapshot=snapshot, plan=clustered, rewrites=merges)
 
 
 def _plan(
@@ -146,8 +173,9 @@ def _describe_health(
     layout: LayoutInfo | None,
     workload: Workload,
     reads: FileReads,
+    small: int,
 ) -> TableHealth:
-    """The table as it is, with what queries read of it."""
+    """The table as it is, with what queries read of it; small: bytes below which files are."""
     snapshot, queries = bound.snapshot, queries_a_day(workload)
     bytes_read, files_read = queries * float(reads.share @ snapshot.sizes), queries * float(reads.share.sum())
     return TableHealth(
@@ -156,7 +184,9 @@ def _describe_health(
         files=len(snapshot),
         bytes=snapshot.bytes,
         rows=int(bound.rows.sum()) if (bound.rows >= 0).all() else None,
+        small_files=int((snapshot.sizes < small).sum()) if len(snapshot) > 1 else 0,
         deleted_rows=_count_deleted(snapshot),
+        indexed=float((bound.rows >= 0).mean()) if len(snapshot) else 1.0,
         clustered_by=() if layout is None else layout.by,
         overlap=_overlap(bound, layout),
         queries_a_day=queries,
@@ -249,68 +279,39 @@ def _overlap(bound: BoundIndex, layout: LayoutInfo | None) -> float | None:
     return info.average_depth / max(info.files, 1)
 
 
-def _advise(
-    health: TableHealth,
-    best: Sequence[Rewrite],
-    is_new: bool,
-    plan: PlannedTable | None,
-    is_queried: bool,
-    problem: str,
-    known: Bools,
-) -> TableHealth:
-    """Choose the action and its reason."""
-    if best:
-        merges = all(rewrite.merges for rewrite in best)
-        action = "compact" if is_new and merges else "maintain"
-        by: tuple[str, ...] = ()
-        if is_new and not merges:
-            assert plan is not None
-            by, action = plan.by, f"optimize by {', '.join(plan.by)}"
-        return _describe_action(
-            health,
-            action,
-            by,
-            rewritten=sum(rewrite.bytes for rewrite in best),
-            saved_bytes=sum(rewrite.saved_bytes for rewrite in best),
-            saved_files=sum(rewrite.saved_files for rewrite in best),
-            saved=sum(rewrite.saved for rewrite in best),
-        )
-    unknown = int((~known).sum())
-    if unknown and health.files > 1 and health.queries_a_day > 0:
-        reason = f"nothing is known of the values in {unknown:,} of {health.files:,} files, so queries read them"
-        more = "; with an index, it is known whether clustering pays" if is_queried else ""
-        return dataclasses.replace(health, action=INDEX, reason=reason + more)
-    if not health.queries_a_day:
-        reason = "scans are recorded, and no query has read it"
+def _add_rewrites(health: TableHealth, best: Sequence[Rewrite], is_new: bool, plan: PlannedTable | None) -> TableHealth:
+    """Add the action that pays, with its effects a day; is_new: whether the plan's columns are new."""
+    by: tuple[str, ...] = ()
+    if not is_new:
+        action, reason = "maintain", "files that came since, or overlap, are read in vain"
+    elif plan is None or all(rewrite.merges for rewrite in best):
+        action, reason = "compact", "queries open more files than they need"
     else:
-        reason = problem or f"no rewrite saves in {PAY_DAYS} days what it writes"
-    return dataclasses.replace(health, reason=reason)
-
-
-def _describe_action(
-    health: TableHealth,
-    action: str,
-    by: tuple[str, ...],
-    *,
-    rewritten: int,
-    saved_bytes: float,
-    saved_files: float,
-    saved: float,
-) -> TableHealth:
-    """Add an action with its effects a day to a table's health."""
-    small = f", {health.small_files:,} of {health.files:,} files are small" if health.small_files > 1 else ""
-    serves = {
-        "compact": "queries open more files than they need",
-        "maintain": "files that came since, or overlap, are read in vain",
-    }.get(action, "queries filter by these columns, and files are in no order")
+        by, action = plan.by, f"optimize by {', '.join(plan.by)}"
+        reason = "queries filter by these columns, and files are in no order"
+    if health.small_files > 1:
+        reason += f", {health.small_files:,} of {health.files:,} files are small"
+    rewritten, saved = sum(rewrite.bytes for rewrite in best), sum(rewrite.saved for rewrite in best)
+    saved_bytes, saved_files = (sum(r.saved_bytes for r in best), sum(r.saved_files for r in best))
     return dataclasses.replace(
         health,
         action=action,
         by=by,
-        reason=serves + small,
+        reason=reason,
         bytes_to_rewrite=rewritten,
         saved_bytes_a_day=saved,
         days_to_pay=rewritten / saved if saved > 0 else math.inf,
         bytes_read_a_day_after=max(health.bytes_read_a_day - saved_bytes, 0.0),
         files_read_a_day_after=max(health.files_read_a_day - saved_files, 0.0),
     )
+
+
+def _choose_otherwise(health: TableHealth, unknown: int, is_queried: bool, problem: str) -> tuple[str, str]:
+    """The action where no rewrite pays, and its reason; unknown: files whose values nobody knows."""
+    if unknown and health.files > 1 and health.queries_a_day > 0:
+        more = "; with an index, it is known whether clustering pays" if is_queried else ""
+        files = f"{unknown:,} of {health.files:,} files"
+        return INDEX, f"nothing is known of the values in {files}, so queries read them{more}"
+    if not health.queries_a_day:
+        return "leave", "scans are recorded, and no query has read it"
+    return "leave", problem or f"no rewrite saves in {PAY_DAYS} days what it writes"

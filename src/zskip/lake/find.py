@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 from zskip.errors import InputError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats.hive import is_hidden
 from zskip.formats.schema import first_line
-from zskip.storage import FileInfo, Storage
+from zskip.predicate.columns import name_parts
+from zskip.storage import FileInfo, Storage, real_location
+from zskip.table.address import resolve_address
 from zskip.table.handle import Handle, storage_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _WILDCARD = re.compile(r"[*?\[]")
-_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 _MOST_LEVELS = 40
 """Directories within each other; deeper ones are a loop of links."""
 _LISTINGS_AT_ONCE = 32
@@ -41,17 +42,7 @@ class FoundTable:
     @property
     def location(self) -> str:
         """The same for all names of a directory."""
-        return self.name if self.handle is None else normalize_location(self.handle.storage.root)
-
-
-def normalize_location(path: str) -> str:
-    """A path or URI without what differs between names of one place.
-
-    >>> normalize_location("s3a://b/t/"), normalize_location("file:///no/t")
-    ('s3://b/t', '/no/t')
-    """
-    path = re.sub(r"^file:/*", "/", re.sub(r"^s3[an]://", "s3://", path)).rstrip("/")
-    return path if "://" in path else os.path.realpath(path)
+        return self.name if self.handle is None else real_location(self.handle.storage.root)
 
 
 def find_tables(spark: SparkSession | None, patterns: Sequence[str], exclude: Sequence[str]) -> list[FoundTable]:
@@ -150,7 +141,7 @@ def _walk(storage: Storage, directories: Sequence[str], spark: SparkSession | No
             return FoundTable(name=storage.uri(directory), error=str(error)), []
         if not is_table:
             return None, below
-        return _open(storage.uri(directory), spark), below
+        return _open(storage.uri(directory), spark, is_path=True), below
 
     with ThreadPoolExecutor(1 if storage.kind == "disk" else _LISTINGS_AT_ONCE) as pool:
         for _ in range(_MOST_LEVELS):
@@ -191,16 +182,20 @@ def _holds_data(storage: Storage, directory: str, levels: int) -> bool:
     return levels > 0 and any(_holds_data(storage, entry.path, levels - 1) for entry in entries if entry.is_dir)
 
 
-def _open(path: str, spark: SparkSession | None) -> FoundTable:
+def _open(name: str, spark: SparkSession | None, *, is_path: bool) -> FoundTable:
     try:
-        return FoundTable(name=path, handle=Handle(storage_at(path, spark), spark))
+        return FoundTable(
+            name=name,
+            handle=Handle(storage_at(name, spark), spark) if is_path else resolve_address(name, spark, None, None),
+        )
     except ZskipError as error:
-        return FoundTable(name=path, error=str(error))
+        is_foreign = not is_path and isinstance(error, UnsupportedError)
+        return FoundTable(name=name, error=str(error), is_foreign=is_foreign)
 
 
 def _find_named(spark: SparkSession | None, pattern: str) -> list[FoundTable]:
     """Find the tables of the session's catalogs whose names match."""
-    parts = [match[1].replace("``", "`") if match[1] else match[2] for match in _PART.finditer(pattern)]
+    parts = name_parts(pattern)
     if spark is None:
         raise InputError(
             f'"{pattern}" is not a directory here, and names of tables need a session: zskip.lake(spark, "{pattern}")'
@@ -209,8 +204,7 @@ def _find_named(spark: SparkSession | None, pattern: str) -> list[FoundTable]:
         raise InputError(
             f'"{pattern}" is not a pattern of tables; write "db.*", "catalog.db.*", a name, or a path with a slash'
         )
-    matches = list(_match_names(spark, parts, pattern))
-    return [_open_named(spark, name) for name in matches]
+    return [_open(name, spark, is_path=False) for name in list(_match_names(spark, parts, pattern))]
 
 
 def _match_names(spark: SparkSession, parts: Sequence[str], pattern: str) -> Iterator[str]:
@@ -249,17 +243,6 @@ def _list(spark: SparkSession, statement: str, read: Callable[..., str], pattern
 
 def _quote(part: str) -> str:
     return part if re.fullmatch(r"\w+", part) else "`" + part.replace("`", "``") + "`"
-
-
-def _open_named(spark: SparkSession, name: str) -> FoundTable:
-    from zskip.table.address import resolve_address
-
-    try:
-        return FoundTable(name=name, handle=resolve_address(name, spark, None, None))
-    except UnsupportedError as error:
-        return FoundTable(name=name, error=str(error), is_foreign=True)
-    except ZskipError as error:
-        return FoundTable(name=name, error=str(error))
 
 
 def _near(name: str, names: Iterable[str]) -> str:

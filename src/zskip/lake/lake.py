@@ -26,26 +26,26 @@ class Lake:
     """
 
     def __init__(
-        self, spark: SparkSession | None, patterns: Sequence[str], exclude: Sequence[str], found: Sequence[FoundTable]
+        self, spark: SparkSession | None, patterns: Sequence[str], exclude: Sequence[str], tables: Sequence[FoundTable]
     ) -> None:
-        """found: the tables, just now."""
+        """tables: those that match now, for the first call."""
         self._spark = spark
         self._patterns = tuple(patterns)
         self._exclude = tuple(exclude)
-        self._found: Sequence[FoundTable] | None = found
+        self._fresh: Sequence[FoundTable] | None = tables
 
     def _find(self) -> Sequence[FoundTable]:
-        """Find the tables; the first call uses what opening the lake has found."""
+        """Find the tables, unless opening the lake has just done so."""
         from zskip.lake.find import find_tables
 
-        found, self._found = self._found, None
-        return find_tables(self._spark, self._patterns, self._exclude) if found is None else found
+        tables, self._fresh = self._fresh, None
+        return find_tables(self._spark, self._patterns, self._exclude) if tables is None else tables
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The paths and names of the tables."""
-        self._found = self._find()
-        return tuple(table.name for table in self._found)
+        self._fresh = self._find()
+        return tuple(table.name for table in self._fresh)
 
     def survey(self) -> Survey:
         """Say of each table what queries read of it each day, which action suits it best, and after how many days that
@@ -54,7 +54,7 @@ class Lake:
         It reads logs, listings, indexes and recorded scans, and writes nothing. A table that cannot be read is a line
         with its error.
         """
-        from zskip.lake.survey import survey
+        from zskip.lake.examine import survey
 
         return survey(self._find())
 
@@ -101,9 +101,12 @@ class Lake:
         Raises:
             InputError: An argument is invalid, there is no Spark session, or no batch fits the budget.
         """
-        from zskip.lake.maintain import check_request, maintain
+        from zskip.lake.maintain import LakeRequest, maintain
+        from zskip.table.optimize_request import check_arguments
 
-        request = check_request(budget=budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=min_gain)
+        request = check_arguments(
+            LakeRequest, budget=budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=min_gain
+        )
         return maintain(self._spark, self._find(), request)
 
     def report(self, path: str | PathLike[str] | None = None) -> Path:

@@ -17,17 +17,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zskip.errors import InputError, UnsupportedError, ZskipError
-from zskip.lake.examine import Examined, describe_failure, examine
+from zskip.lake.examine import Examined, describe_failure, examine, examine_all
 from zskip.lake.find import FoundTable
 from zskip.lake.ranking import Rewrite
 from zskip.lake.results import INDEX, LakeMaintenance, TableUpkeep, show_days
-from zskip.lake.survey import examine_all
 from zskip.records import identify_files
 from zskip.table.catalog_updates import notifying_catalog
+from zskip.table.optimize_request import read_count, read_flag
 from zskip.table.refresh_index import refresh_index
 from zskip.table.rewrite.compact import compact_files
 from zskip.table.rewrite.maintain import maintain as maintain_table
-from zskip.table.rewrite.maintenance_request import MaintenanceRequest
+from zskip.table.rewrite.maintenance_request import MaintenanceRequest, read_seconds
 from zskip.table.version import open_version
 from zskip.terminal import Bar, bar
 from zskip.units import read_size, show_size
@@ -41,36 +41,22 @@ _MEGA = 1_000_000
 _log = logging.getLogger("zskip.lake")
 
 
+def _read_gain(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise InputError(f"{name}={value!r} is not a ratio of bytes; give a number of at least 0, such as 1.0")
+    return float(value)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LakeRequest:
-    """The arguments of `Lake.maintain`."""
+    """The arguments of `Lake.maintain`, each checked by itself."""
 
-    budget: int | None
+    budget: int | None = field(default=None, metadata={"check": read_size})
     """Bytes."""
-    seconds: float | None
-    jobs: int
-    dry_run: bool
-    min_gain: float
-
-
-def check_request(
-    *, budget: int | str | None, seconds: float | None, jobs: int, dry_run: bool, min_gain: float
-) -> LakeRequest:
-    """Check the arguments before anything is read or written; raises InputError."""
-    if not isinstance(dry_run, bool):
-        raise InputError(f"dry_run={dry_run!r}: give True or False")
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= 100:
-        raise InputError(f"jobs={jobs!r} is not a number of tables; give 1 to 100")
-    if not _is_number(min_gain) or min_gain < 0:
-        raise InputError(f"min_gain={min_gain!r} is not a ratio of bytes; give a number of at least 0, such as 1.0")
-    if seconds is not None and not (_is_number(seconds) and seconds > 0):
-        raise InputError(f"seconds={seconds!r} is not a number of seconds; give a number above 0, or leave it out")
-    budget = None if budget is None else read_size("budget", budget)
-    return LakeRequest(budget=budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=float(min_gain))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    seconds: float | None = field(default=None, metadata={"check": read_seconds})
+    jobs: int = field(default=1, metadata={"check": read_count})
+    dry_run: bool = field(default=False, metadata={"check": read_flag})
+    min_gain: float = field(default=1.0, metadata={"check": _read_gain})
 
 
 @dataclass(kw_only=True, slots=True, eq=False)

@@ -11,9 +11,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from zskip.errors import StorageError, ZskipError
+from zskip.lake.examine import survey
 from zskip.lake.find import FoundTable
 from zskip.lake.results import COLUMNS, OPEN_COST, Survey, survey_row
-from zskip.lake.survey import survey
 from zskip.records import Operation
 from zskip.report import LakeFacts, TableBar, lake_to_html, need_libraries
 from zskip.rows import moment

@@ -5,15 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from zskip.errors import InputError, StorageError, ZskipError, ZskipWarning
+from zskip.errors import StorageError, ZskipError, ZskipWarning
 from zskip.lake.find import FoundTable
+from zskip.table.optimize_request import read_flag
 from zskip.table.workload.recording import record as record_table
 
 
 def record(tables: Sequence[FoundTable], on: bool) -> None:
     """Switch recording on or off for all tables; see `Lake.record`."""
-    if not isinstance(on, bool):
-        raise InputError(f"record({on!r}): give True or False")
+    read_flag("on", on)
     failures: dict[str, str] = {}
     for table in tables:
         try:

@@ -56,6 +56,13 @@ def read_count(name: str, value: Any) -> int:
     return value
 
 
+def read_flag(name: str, value: bool) -> bool:
+    """Read a switch; raises InputError unless it is True or False."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name}={value!r}: give True or False")
+    return value
+
+
 def read_share(name: str, value: Any) -> float:
     """Read a share of queries; raises InputError unless it is 0 to 1.
 

@@ -20,8 +20,9 @@ def _read_names(_: str, by: Sequence[str] | str) -> tuple[str, ...]:
     return names
 
 
-def _read_seconds(_: str, seconds: float) -> float:
-    if isinstance(seconds, bool) or not (math.isfinite(seconds) and seconds > 0):
+def read_seconds(_: str, seconds: float) -> float:
+    """Read a number of seconds; raises InputError unless it is above 0."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
         raise InputError(f"seconds={seconds!r} is not a number of seconds; give a number above 0, or leave it out")
     return seconds
 
@@ -34,7 +35,7 @@ class MaintenanceRequest:
     """Bytes."""
     any_budget: bool = False
     """Whether the budget may be less than one new file."""
-    seconds: float | None = field(default=None, metadata={"check": _read_seconds})
+    seconds: float | None = field(default=None, metadata={"check": read_seconds})
     target_file_size: int | None = field(default=None, metadata={"check": read_size})
     """Bytes; None for the size of the last time."""
     by: tuple[str, ...] | None = field(default=None, metadata={"check": _read_names})
