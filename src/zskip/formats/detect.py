@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zskip.errors import InputError
-from zskip.formats.base import TableFormat
 from zskip.formats.delta import DeltaFormat
 from zskip.formats.delta.log import SessionLog
 from zskip.formats.hudi import HudiFormat
 from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.parquet import ParquetFormat
 from zskip.formats.parquet.sink import SINK_LOG
+from zskip.formats.table_format import TableFormat
 from zskip.storage import Storage, storage_for
 
 FORMATS = ("parquet", "delta", "iceberg", "hudi")

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 
 from zskip.formats import claims, new_table
-from zskip.formats.base import HOME, OPERATIONS, TableFormat
+from zskip.formats.base import HOME, OPERATIONS
 from zskip.formats.parquet import log
 from zskip.formats.staging import STAGING
+from zskip.formats.table_format import TableFormat
 from zskip.records import Leftover
 from zskip.storage import Storage
 from zskip.storage.overlay import Overlay

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from zskip.errors import UnsupportedError
-from zskip.formats.base import TableFormat
+from zskip.formats.table_format import TableFormat
 from zskip.records import Ints, Snapshot
 
 

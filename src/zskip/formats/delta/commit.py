@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 
 from zskip.errors import StorageError
-from zskip.formats.base import BatchId, StagedFile
+from zskip.formats.base import APPEND, OVERWRITE, REPLACE, BatchId, StagedFile
 from zskip.formats.commit_checks import check_required, check_rows, null_error, read_staged_footers, target_path
 from zskip.formats.delta.columns import Path
 from zskip.formats.delta.opening import open_table
@@ -34,8 +34,6 @@ MARK = "zskip"
 """The key of zskip's entry in a commit's information."""
 _SEARCHED_VERSIONS = 100
 """Versions that are searched for the latest rewrite."""
-REWRITE, APPEND, OVERWRITE = "Rewrite", "Append", "Overwrite"
-"""The kinds of transactions: the same rows in other files, new rows, or new rows in place of all."""
 _OPERATION_PARAMETERS = ("curve", "build", "where")
 _CHECKPOINT_INTERVAL = 10
 """Commits between two checkpoints, as in Delta Lake."""
@@ -167,16 +165,16 @@ def commit_transaction(
     rewrite: str,
     info: Mapping[str, Any],
     *,
-    mode: str = REWRITE,
+    mode: str = REPLACE,
     batch: BatchId | None = None,
 ) -> None:
     """Commit the version that follows the one in which the table was opened.
 
-    mode: REWRITE, APPEND or OVERWRITE; batch: the number of an append's rows in the log. Raises FileExistsError, or
+    mode: REPLACE, APPEND or OVERWRITE; batch: the number of an append's rows in the log. Raises FileExistsError, or
     deltalake's error, where another writer has committed that version.
     """
-    changes, partition_by = mode != REWRITE, table.metadata().partition_columns
-    parameters = {"mode": OVERWRITE if mode == OVERWRITE else APPEND, "partitionBy": json.dumps(partition_by)}
+    changes, partition_by = mode != REPLACE, table.metadata().partition_columns
+    parameters = {"mode": (APPEND if mode == REPLACE else mode).capitalize(), "partitionBy": json.dumps(partition_by)}
     if not changes:
         parameters |= {"zOrderBy": json.dumps(list(info.get("by", ()))), "predicate": "[]", "auto": "false"}
     parameters |= {name: str(info[name]) for name in _OPERATION_PARAMETERS if info.get(name) is not None}

@@ -19,13 +19,10 @@ from zskip.errors import (
     ZskipWarning,
 )
 from zskip.formats import staging
-from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
+from zskip.formats.base import APPEND, OVERWRITE, REPLACE, BatchId, RowRules, StagedFile
 from zskip.formats.commit_checks import check_live
 from zskip.formats.delta.columns import sound_fields, stored_paths
 from zskip.formats.delta.commit import (
-    APPEND,
-    OVERWRITE,
-    REWRITE,
     NewFile,
     commit_transaction,
     committed_version,
@@ -56,6 +53,7 @@ from zskip.formats.delta.values import (
 )
 from zskip.formats.delta.version import LogVersion
 from zskip.formats.schema import fields_from_json, first_line
+from zskip.formats.table_format import TableFormat
 from zskip.records import Bools, ColumnNames, Reading, Snapshot
 from zskip.storage import Storage
 
@@ -67,20 +65,17 @@ _KEPT_METADATA = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
 _MANIFESTS = "_symlink_format_manifest"
 """The directory of manifests that list live files, for engines that do not read Delta's log, such as Athena."""
 _TRIES = 50
-_ACTIONS = {REWRITE: "rewrite", APPEND: "append to", OVERWRITE: "overwrite"}
+_ACTIONS = {REPLACE: "rewrite", APPEND: "append to", OVERWRITE: "overwrite"}
 
 
-class DeltaFormat:
+class DeltaFormat(TableFormat):
     """Reads and commits a Delta table."""
 
     name = "delta"
-    home = HOME
-    is_plain = False
-    in_one_thread = False
 
     def __init__(self, storage: Storage, log: SessionLog | None = None) -> None:
         """log: of a session with Delta Lake, for tables that zskip would read or change wrongly itself."""
-        self._storage = storage
+        super().__init__(storage)
         self._log = log
         self._last: LogVersion | None = None
         self._table: DeltaTable | None = None
@@ -164,24 +159,7 @@ class DeltaFormat:
 
     def check_replaceable(self) -> None:
         """Raise UnsupportedError if the table asks more of a rewrite than zskip keeps, or nobody here can commit."""
-        self._choose_log(self.log_version(), REWRITE)
-
-    def stage(self) -> str:
-        """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
-        return staging.begin(self._storage, self.abort)
-
-    def replace(
-        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
-    ) -> int:
-        """Commit a rewrite: the staged files in place of those of `base` where `removed` is set.
-
-        The files are first moved to their targets, where no reader looks for them; one transaction without a data
-        change then adds them and removes the others. Raises ConflictError if one of the removed files is no longer
-        live.
-        """
-        version = self._move_and_commit(base.select(removed), added, info or {}, REWRITE)
-        assert version is not None, "only batches are left out"
-        return version
+        self._choose_log(self.log_version(), REPLACE)
 
     def check_appendable(self, *, overwrites: bool = False) -> None:
         """Raise UnsupportedError if the table asks more of new rows than zskip checks, or nobody here can commit."""
@@ -196,7 +174,7 @@ class DeltaFormat:
                 "unset that property. Nothing was written"
             )
         check_partition_types(root, fields_from_json(_schemas(version)[1]))
-        rule = None if mode == REWRITE else unappendable(version.schema_json)
+        rule = None if mode == REPLACE else unappendable(version.schema_json)
         if rule is not None:
             raise _unappendable(root, rule)
         feature = unwritable(protocol) or unreadable(protocol) or read_by_delta(protocol, configuration)
@@ -205,7 +183,7 @@ class DeltaFormat:
         if feature is None:
             return None
         unknown = unknown_to_session(protocol)
-        if unknown is not None and mode != REWRITE:
+        if unknown is not None and mode != REPLACE:
             raise _unappendable(root, unknown)
         if unknown is not None:
             raise UnsupportedError(
@@ -217,32 +195,9 @@ class DeltaFormat:
         self._log.check()
         return self._log
 
-    def append(
-        self,
-        base: Snapshot,
-        added: Sequence[StagedFile],
-        info: Mapping[str, Any] | None = None,
-        batch: BatchId | None = None,
-    ) -> int | None:
-        """Commit the staged files in one transaction with a data change; None if the log holds the batch.
-
-        Raises InputError for a null in a column that is declared NOT NULL.
-        """
-        none = np.zeros(len(base), np.bool_)
-        return self._move_and_commit(base.select(none), added, info or {}, APPEND, batch)
-
     def row_rules(self) -> RowRules:
         """NOT NULL, constraints, computed columns, and the names of mapped columns in files."""
         return self.log_version().rules
-
-    def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
-        """Commit the staged files in place of all live ones, in one transaction with a data change.
-
-        Raises UnsupportedError for a table that rows may only be appended to.
-        """
-        version = self._move_and_commit(base, added, info or {}, OVERWRITE)
-        assert version is not None, "only batches are left out"
-        return version
 
     def last_batch(self, application: str) -> int | None:
         """The version of the latest transaction of an application in the log."""
@@ -261,7 +216,7 @@ class DeltaFormat:
         snapshot, self._last = self._read(self._table)
         return snapshot
 
-    def _move_and_commit(
+    def _commit(
         self,
         old: Snapshot,
         added: Sequence[StagedFile],
@@ -269,14 +224,18 @@ class DeltaFormat:
         mode: str,
         batch: BatchId | None = None,
     ) -> int | None:
+        """Move the files to their targets, where no reader looks for them, and commit them in one transaction.
+
+        That of a REPLACE has no data change.
+        """
         last, by = self.log_version(old.version), info.get("by", ())
-        required = None if mode == REWRITE else last.rules.required
+        required = None if mode == REPLACE else last.rules.required
         new = describe_files(self._storage, old, added, last.configuration, by, required, last.paths_in_new_files)
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
         moves = [(file.staged.path, file.target) for file in new]
         staging.move(self._storage, staging_directory, moves, {"version": old.version})
         name = staging_directory.rpartition("/")[2]
-        version = self._commit(old, new, name, info, mode=mode, batch=batch)
+        version = self._write_version(old, new, name, info, mode, batch)
         if version is not None:
             staging.end(self._storage, staging_directory)
             self._update_manifests()
@@ -302,13 +261,12 @@ class DeltaFormat:
             stacklevel=8,
         )
 
-    def _commit(
+    def _write_version(
         self,
-        old: Snapshot,
+        base: Snapshot,
         new: Sequence[NewFile],
         rewrite: str,
         info: Mapping[str, Any],
-        *,
         mode: str,
         batch: BatchId | None,
     ) -> int | None:
@@ -320,33 +278,32 @@ class DeltaFormat:
             self._table = table = newest
             current, version = self._read(table)
             log = self._choose_log(version, mode)
-            if mode == OVERWRITE:
-                old = dataclasses.replace(current, version=old.version, reading=old.reading)
+            old = dataclasses.replace(current, version=base.version) if mode == OVERWRITE else base
             check_live(current, old)
-            if current.reading.declared != old.reading.declared or current.reading.names != old.reading.names:
+            if current.reading.declared != base.reading.declared or current.reading.names != base.reading.names:
                 raise ConflictError(
                     f'the columns of "{root}" were changed meanwhile; nothing was committed, call again'
                 )
-            if mode != REWRITE:
-                self._check_rules(version, old.version)
+            if mode != REPLACE:
+                self._check_rules(version, base.version)
             if batch is not None:
                 last = table.transaction_version(batch.application)
                 if last is not None and last >= batch.version:
                     return None
             try:
                 if log is not None:
-                    base = old if mode == REWRITE else current
-                    return log.commit(base, new, rewrite, info, mode=mode, batch=batch)
+                    files = old if mode == REPLACE else current
+                    return log.commit(files, new, rewrite, info, mode=mode, batch=batch)
                 commit_transaction(table, self._storage, old, new, rewrite, info, mode=mode, batch=batch)
             except (DeltaError, OSError, ConflictError, StorageError) as error:
                 # A failed call may have committed all the same: only the log knows.
                 newest = self._open()
                 with translating_errors(root):
-                    number = committed_version(newest, rewrite, old.version)
+                    number = committed_version(newest, rewrite, base.version)
                 if number is not None:
                     return number
                 # Delta Lake itself tries again after a commit of another writer that changes nothing here.
-                if mode == REWRITE if log is not None else isinstance(error, ZskipError):
+                if mode == REPLACE if log is not None else isinstance(error, ZskipError):
                     raise
                 if newest.version() == current.version:
                     raise StorageError(f'cannot commit to "{root}": {first_line(error)}') from error

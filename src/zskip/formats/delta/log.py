@@ -28,7 +28,7 @@ class SessionLog(Protocol):
     ) -> int | None:
         """Commit files, which are in place, on top of a version; returns the new one.
 
-        base: the files that a REWRITE replaces, else all files of the version; mode: REWRITE, APPEND or OVERWRITE;
+        base: the files that a REPLACE replaces, else all files of the version; mode: REPLACE, APPEND or OVERWRITE;
         batch: returns None, and changes nothing, if the log holds it. Raises ConflictError, and changes nothing, after
         a commit of another writer that does not fit.
         """

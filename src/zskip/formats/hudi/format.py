@@ -6,19 +6,19 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
-from zskip.formats.base import RowRules, StagedFile
 from zskip.formats.hudi.protocol import check_partitions, check_readable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json, first_line
-from zskip.records import Bools, Deletes, Partition, Reading, Snapshot
-from zskip.storage import Storage, normalize_location
+from zskip.formats.table_format import TableFormat
+from zskip.records import Deletes, Partition, Reading, Snapshot
+from zskip.storage import normalize_location
 from zskip.storage.base import check_inside
 
 if TYPE_CHECKING:
@@ -37,21 +37,12 @@ _EMPTY = '{"type": "record", "fields": []}'
 _NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
 
 
-class HudiFormat:
+class HudiFormat(TableFormat):
     """Reads a Hudi table by its path."""
 
     name = "hudi"
     home = f"{_HOME}/zskip"
-    is_plain = False
     in_one_thread = True
-
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-
-    @property
-    def storage(self) -> Storage:
-        """The table's storage."""
-        return self._storage
 
     def options(self) -> dict[str, str]:
         """The contents of `hoodie.properties`; raises TableNotFoundError if there is none."""
@@ -78,10 +69,6 @@ class HudiFormat:
                 if completed.timestamp == instant:
                     return _file_groups(json.loads(table.get_timeline().get_instant_metadata_in_json(completed)))
         return None
-
-    def pinned(self) -> HudiFormat:
-        """The same object: it keeps no version."""
-        return self
 
     def snapshot(self) -> Snapshot:
         """The live base files, with statistics from the latest commits and from partition paths.
@@ -149,32 +136,19 @@ class HudiFormat:
         with _translating_errors(self._storage.root):
             return HudiTable(_uri(self._storage.root), dict(self._storage.options))
 
-    def _refuse_rewrites(self, *arguments: object, **options: object) -> NoReturn:
+    def check_replaceable(self) -> None:
         """Raise UnsupportedError: only Hudi's own code, in a Spark session, commits to its tables."""
         raise UnsupportedError(
             f'Hudi itself has to commit to "{self._storage.root}"; open it with zskip.table in a Spark session that '
             "has loaded Hudi's bundle. Nothing was written"
         )
 
-    def _refuse_rows(self, *arguments: object, **options: object) -> NoReturn:
+    def check_appendable(self, *, overwrites: bool = False) -> None:
         """Raise UnsupportedError: Hudi's own writer knows the record keys of new rows."""
         raise UnsupportedError(
             f'zskip does not append to the Hudi table "{self._storage.root}"; append with Hudi itself, as in '
             'df.write.format("hudi").mode("append"), and let maintain() put the new rows in order. Nothing was written'
         )
-
-    check_replaceable = stage = replace = _refuse_rewrites
-    check_appendable = append = overwrite = last_batch = _refuse_rows
-
-    def snapshot_after(
-        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], version: int
-    ) -> Snapshot | None:
-        """None: the table's timeline tells."""
-        return None
-
-    def row_rules(self) -> RowRules:
-        """None that zskip knows."""
-        return RowRules()
 
     def abort(self, staging_directory: str) -> None:
         """Remove the remains of a rewrite; while its commit is pending, everything stays for Hudi to roll back."""

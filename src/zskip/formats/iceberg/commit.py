@@ -14,7 +14,7 @@ from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
 from pyiceberg.types import FixedType, MapType, TimeType, UUIDType
 
 from zskip.errors import ConflictError, CorruptFileError, UnsupportedError, ZskipError
-from zskip.formats.base import BatchId, RowRules, StagedFile
+from zskip.formats.base import REPLACE, BatchId, RowRules, StagedFile
 from zskip.formats.commit_checks import check_live, check_required, check_rows, read_staged_footers
 from zskip.formats.iceberg.column_ids import column_ids
 from zskip.formats.iceberg.metrics import file_metrics
@@ -32,8 +32,6 @@ INFO = "zskip.info"
 _APPLICATION, _VERSION = "zskip.batch.application", "zskip.batch.version"
 """The keys of a batch's name and number in a snapshot's summary."""
 
-REPLACE, APPEND, OVERWRITE = "replace", "append", "overwrite"
-"""The kinds of commits, as Iceberg names them: the same rows in other files, new rows, or new rows in place of all."""
 _MOST_VERSION = 2
 _CHANGED_TYPES = (UUIDType, FixedType)
 """Types that Spark reads, and would write, as other types; Arrow writes times that are not nested as times."""

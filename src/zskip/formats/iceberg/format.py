@@ -7,11 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import staging
-from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
+from zskip.formats.base import REPLACE, BatchId, RowRules, StagedFile
 from zskip.formats.iceberg.catalog import (
     CurrentTable,
     IcebergCatalog,
@@ -19,7 +17,8 @@ from zskip.formats.iceberg.catalog import (
     UnknownCommitError,
     reread_contents,
 )
-from zskip.records import Bools, Snapshot
+from zskip.formats.table_format import TableFormat
+from zskip.records import Snapshot
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
@@ -46,25 +45,18 @@ _UNKNOWN_FOR = 600
 """Seconds in which an unconfirmed commit may still arrive."""
 
 
-class IcebergFormat:
+class IcebergFormat(TableFormat):
     """Reads an Iceberg table by its path, or by its catalog, to which it also commits."""
 
     name = "iceberg"
-    home = HOME
-    is_plain = False
 
     def __init__(self, storage: Storage, catalog: IcebergCatalog | None = None, branch: str | None = None) -> None:
         """branch: whose files are live, and which takes new rows; each call raises InputError if there is none."""
-        self._storage = storage
+        super().__init__(storage)
         self._catalog = catalog
         self._named_branch = branch
         self._branch = None if branch == MAIN else branch
         self._last: Contents | None = None
-
-    @property
-    def storage(self) -> Storage:
-        """Where the table lies."""
-        return self._storage
 
     @property
     def in_one_thread(self) -> bool:
@@ -75,10 +67,6 @@ class IcebergFormat:
     def catalog(self) -> IcebergCatalog | None:
         """The table's catalog, also of a new table; None for a table that is named by its path."""
         return self._catalog.catalog if isinstance(self._catalog, NewTable) else self._catalog
-
-    def pinned(self) -> IcebergFormat:
-        """The same object: it keeps no version."""
-        return self
 
     def snapshot(self) -> Snapshot:
         """The live files of the current snapshot, with the manifests' statistics.
@@ -151,26 +139,9 @@ class IcebergFormat:
         return find_unsupported_feature(self._contents_for_session())
 
     def stage(self) -> str:
-        """Create a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
+        """Create a hidden directory as other formats do; raises UnsupportedError if the catalog is unknown."""
         self._need_catalog()
-        return staging.begin(self._storage, self.abort)
-
-    def replace(
-        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
-    ) -> int:
-        """Commit a rewrite: the staged files in place of those of `base` where `removed` is set.
-
-        The files are first moved to their targets, where no reader looks for them; one snapshot of the operation
-        `replace` then adds them and removes the others. Raises ConflictError if one of the removed files is no longer
-        live.
-        """
-        return self._move_and_commit(base.select(removed), added, info or {}, "replace")
-
-    def snapshot_after(
-        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], version: int
-    ) -> Snapshot | None:
-        """None: the table's metadata tells."""
-        return None
+        return super().stage()
 
     def check_appendable(self, *, overwrites: bool = False) -> None:
         """Raise UnsupportedError if the catalog is unknown, or zskip would not write new rows as Iceberg does."""
@@ -179,26 +150,6 @@ class IcebergFormat:
         from zskip.formats.iceberg.commit import check_appendable
 
         check_appendable(contents, in_session=catalog.in_session)
-
-    def append(
-        self,
-        base: Snapshot,
-        added: Sequence[StagedFile],
-        info: Mapping[str, Any] | None = None,
-        batch: BatchId | None = None,
-    ) -> int | None:
-        """Commit the staged files as one snapshot of the operation `append`.
-
-        Raises InputError for a null in a required column.
-        """
-        self.check_appendable()
-        from zskip.formats.iceberg.commit import BatchHeldError
-
-        try:
-            none = base.select(np.zeros(len(base), np.bool_))
-            return self._move_and_commit(none, added, info or {}, "append", batch)
-        except BatchHeldError:
-            return None
 
     def check_partitions(self, texts: Sequence[str], *, case_sensitive: bool) -> None:
         """Raise InputError unless partition fields, as Spark spells them, are the table's own."""
@@ -218,26 +169,23 @@ class IcebergFormat:
 
         return stored_schema(self._metadata().schema())
 
-    def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
-        """Commit the staged files in place of all live ones, as one snapshot of the operation `overwrite`."""
-        self.check_appendable()
-        return self._move_and_commit(base.select(np.zeros(len(base), np.bool_)), added, info or {}, "overwrite")
-
     def last_batch(self, application: str) -> int | None:
         """The number of the latest batch in the summaries of the current snapshot and of those before it."""
         from zskip.formats.iceberg.commit import find_last_batch
 
         return find_last_batch(self._metadata(), application)
 
-    def _move_and_commit(
+    def _commit(
         self,
         old: Snapshot,
         added: Sequence[StagedFile],
         info: Mapping[str, Any],
         mode: str,
         batch: BatchId | None = None,
-    ) -> int:
-        """mode: as in `commit.Rewrite`."""
+    ) -> int | None:
+        """Move the files to their targets, where no reader looks for them, and commit them by one snapshot."""
+        if mode != REPLACE:
+            self.check_appendable()
         catalog = self._need_catalog()
         known: Contents | None = None
 
@@ -247,7 +195,7 @@ class IcebergFormat:
             return known
 
         contents = reread_contents(read, catalog.current())
-        from zskip.formats.iceberg.commit import find_committed, prepare_rewrite
+        from zskip.formats.iceberg.commit import BatchHeldError, find_committed, prepare_rewrite
         from zskip.formats.iceberg.sweep import sweep_attempts
 
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
@@ -258,6 +206,8 @@ class IcebergFormat:
         staging.move(self._storage, staging_directory, moves, note)
         try:
             catalog.commit(rewrite, read)
+        except BatchHeldError:
+            return None
         except UnknownCommitError:
             note["since"] = int(time.time())
             targets = [target for _, target in moves]

@@ -29,7 +29,8 @@ from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.typedef import EMPTY_DICT, Record
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
-from zskip.formats.iceberg.commit import APPEND, OVERWRITE, REPLACE, Rewrite
+from zskip.formats.base import APPEND, OVERWRITE, REPLACE
+from zskip.formats.iceberg.commit import Rewrite
 from zskip.formats.iceberg.table import Contents
 from zskip.formats.iceberg.values import LiveFile
 

@@ -14,11 +14,12 @@ import numpy as np
 
 from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import staging
-from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
+from zskip.formats.base import APPEND, OVERWRITE, BatchId, StagedFile
 from zskip.formats.footers.footer import read_fields
 from zskip.formats.hive import infer_partitions, is_hidden
 from zskip.formats.parquet import log
 from zskip.formats.parquet.sink import SINK_LOG, select_committed
+from zskip.formats.table_format import TableFormat
 from zskip.records import Bools, Field, Snapshot
 from zskip.storage import FileInfo, Storage
 
@@ -29,18 +30,16 @@ _OVERWRITES = "overwrites"
 """In the info of an entry of the log: whether it has replaced all rows by others."""
 
 
-class ParquetFormat:
+class ParquetFormat(TableFormat):
     """Reads and commits a directory of Parquet files."""
 
     name = "parquet"
-    home = HOME
     is_plain = True
-    in_one_thread = False
 
     def __init__(self, storage: Storage, *, exclusive: bool = False) -> None:
         """exclusive: whether nobody else rewrites the table, as the caller promises."""
+        super().__init__(storage)
         self._exclusive = exclusive
-        self._storage = storage
         self._first_fields: dict[FileInfo, tuple[Field, ...]] = {}
         """The columns of the first file at the last read."""
         self._refusal: str | None = None
@@ -208,13 +207,6 @@ class ParquetFormat:
                 "table with into=, or promise with exclusive=True that nobody else rewrites it. Nothing was written"
             )
 
-    def stage(self) -> str:
-        """Create a hidden directory for a rewrite's files and sweep those of dead processes; returns its path.
-
-        Raises StorageError if the table is not writable.
-        """
-        return staging.begin(self._storage, self.abort)
-
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """The version and `info` of the latest rewrite that the log still holds."""
         entries, _ = log.versions(self._storage)
@@ -228,22 +220,6 @@ class ParquetFormat:
     def _pending_directories(self) -> set[str]:
         """Staging directories whose files are committed but not yet moved."""
         return {file.staged.rpartition("/")[0] for entry in log.list_pending(self._storage) for file in entry.added}
-
-    def replace(
-        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
-    ) -> int:
-        """Commit a rewrite: the staged files in place of those of `base` where `removed` is set.
-
-        removed: (files of base,) mask. Returns the new version. Raises ConflictError, and changes nothing, if one of
-        the removed files has changed since `base` was read.
-        """
-        old = tuple(
-            log.Removed(path=file.path, size=file.size, mtime_ms=file.mtime_ms, identity=file.identity)
-            for file in base.select(removed)
-        )
-        version = self._commit(old, added, dict(info or {}))
-        assert version is not None, "only batches are left out"
-        return version
 
     def snapshot_after(
         self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], version: int
@@ -287,29 +263,6 @@ class ParquetFormat:
         """Raise UnsupportedError, as `check_replaceable` does."""
         self.check_replaceable()
 
-    def append(
-        self,
-        base: Snapshot,
-        added: Sequence[StagedFile],
-        info: Mapping[str, Any] | None = None,
-        batch: BatchId | None = None,
-    ) -> int | None:
-        """Commit the staged files beside the live ones; returns the new version, None if the log holds the batch.
-
-        Raises ConflictError if the table was overwritten since `base` was read.
-        """
-        return self._commit((), added, dict(info or {}), batch, since=base.version)
-
-    def row_rules(self) -> RowRules:
-        """None: in Spark's tables of files every column may be null."""
-        return RowRules()
-
-    def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
-        """Commit the staged files in place of all files that are live then; returns the new version."""
-        version = self._commit(None, added, {**(info or {}), _OVERWRITES: True})
-        assert version is not None, "only batches are left out"
-        return version
-
     def last_batch(self, application: str) -> int | None:
         """The version of the latest batch that an application has appended; each entry of the log has it."""
         return self._batches(log.versions(self._storage)[0]).get(application)
@@ -319,17 +272,20 @@ class ParquetFormat:
 
     def _commit(
         self,
-        old: Sequence[log.Removed] | None,
+        old: Snapshot,
         added: Sequence[StagedFile],
         info: Mapping[str, Any],
+        mode: str,
         batch: BatchId | None = None,
-        since: int | None = None,
     ) -> int | None:
         """Publish an entry of the log.
 
-        old: the files to remove, None for all live ones; since: a version since which nobody may have overwritten the
-        table.
+        Raises ConflictError if a removed file has changed, or the table was overwritten since an append read it.
         """
+        replaced = tuple(
+            log.Removed(path=file.path, size=file.size, mtime_ms=file.mtime_ms, identity=file.identity) for file in old
+        )
+        info = {**info, _OVERWRITES: True} if mode == OVERWRITE else dict(info)
         new = tuple(log.Added(staged=f.path, target=_join(f.directory, f.name), size=f.size) for f in added)
         try:
             staging.check_data_files(file.target for file in new)
@@ -342,13 +298,13 @@ class ParquetFormat:
                     f'cannot finish an earlier rewrite of "{self._storage.root}"; see who may write there'
                 )
             version = log.next_version(self._storage, versions[0])
-            removed = self._list_removed() if old is None else tuple(old)
-            self._check_unchanged(() if old is None else removed)
-            if not old:
+            self._check_unchanged(replaced)
+            if not replaced:
                 self._check_free(new)
-            if since is not None:
-                self._check_not_overwritten(since, versions[0])
-            removed += self._list_summaries(overwrites=old is None)
+            if mode == APPEND:
+                self._check_not_overwritten(old.version, versions[0])
+            removed = self._list_removed() if mode == OVERWRITE else replaced
+            removed += self._list_summaries(overwrites=mode == OVERWRITE)
             batches = dict(self._batches(versions[0]))
             if batch is not None:
                 if batches.get(batch.application, -1) >= batch.version:

@@ -17,8 +17,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, StorageError, UnsupportedError
-from zskip.formats.base import BatchId
-from zskip.formats.delta.commit import MARK, OVERWRITE, REWRITE, NewFile, add_actions
+from zskip.formats.base import OVERWRITE, REPLACE, BatchId
+from zskip.formats.delta.commit import MARK, NewFile, add_actions
 from zskip.records import Snapshot
 from zskip.spark.formats.delta.log import DELTA, LoggedFiles, open_version
 from zskip.spark.jvm.compat import active_session, private_session
@@ -92,7 +92,7 @@ class DeltaEngine:
         batch: BatchId | None,
     ) -> int | None:
         """Commit files in a transaction on the version of `base`; see `SessionLog`."""
-        jvm, now_ms, changes = Jvm.of(self._spark), int(time.time() * 1000), mode != REWRITE
+        jvm, now_ms, changes = Jvm.of(self._spark), int(time.time() * 1000), mode != REPLACE
         actions = add_actions(self._storage, new, changes=changes)
         with self._session(rewrite, info) as session:
             log, version = open_version(session, base)
@@ -104,7 +104,7 @@ class DeltaEngine:
                 number = {"appId": batch.application, "version": batch.version, "lastUpdated": now_ms}
                 actions.append({"txn": number})
             old: Sequence[JavaObject] = ()
-            if mode == REWRITE:
+            if mode == REPLACE:
                 old = LoggedFiles(session, version, self._root).of(base)
                 transaction.trackFilesRead(jvm.seq_of(*old))
                 operation = _optimize_operation(jvm, info.get("by", ()))
@@ -160,7 +160,7 @@ def _argument_counts(jvm: Jvm, name: str) -> set[int]:
 def _write_operation(jvm: Jvm, mode: str, partition_by: Sequence[str]) -> JavaObject:
     """The operation of new rows that Delta's history records."""
     write = jvm.module(f"{DELTA}.DeltaOperations$Write")
-    save_mode = jvm.find("org.apache.spark.sql.SaveMode").valueOf(mode)
+    save_mode = jvm.find("org.apache.spark.sql.SaveMode").valueOf(mode.capitalize())
     count = len([m for m in write.getClass().getMethods() if str(m.getName()).startswith("apply$default$")])
     defaults = [getattr(write, f"apply$default${i}")() for i in range(3, count + 2)]
     return write.apply(save_mode, jvm.some(jvm.seq_of(*partition_by)), *defaults)

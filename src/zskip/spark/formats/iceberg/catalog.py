@@ -15,6 +15,7 @@ from pyspark import InheritableThread
 from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, ZskipError
+from zskip.formats.base import APPEND, REPLACE
 from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.formats.iceberg.catalog import (
     CurrentTable,
@@ -26,8 +27,6 @@ from zskip.formats.iceberg.catalog import (
     reread_contents,
 )
 from zskip.formats.iceberg.commit import (
-    APPEND,
-    REPLACE,
     REWRITE,
     NewFile,
     Rewrite,
