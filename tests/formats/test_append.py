@@ -1,4 +1,4 @@
-"""What an append must keep on every format: all rows, each once, whoever else writes and whenever a process dies."""
+"""Appends and overwrites on every format: all rows, each once, whoever else writes and whenever a process dies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiers
-from appends import INFO, NEW, append, die_in_append, stage
+from appends import INFO, NEW, append, die_in_append, overwrite, stage
 from format_tables import PRELOADED, Maker, content, opened, rewrite, rows_of
 
 from zskip.errors import ConflictError, InputError, UnsupportedError
 from zskip.formats import BatchId, StagedFile, open_format
+from zskip.formats.delta.create import check_new_columns, create_table
 from zskip.formats.hive import is_hidden
+from zskip.records import Field, Snapshot
 from zskip.storage import LocalStorage
+from zskip.types import DataType
 
 
 @pytest.fixture
@@ -66,21 +69,22 @@ def test_readers_of_changes_see_an_append(maker: Maker, table: Path) -> None:
 
 
 @pytest.mark.slow  # A process and a table for each step.
+@pytest.mark.parametrize("overwrites", [False, True], ids=["append", "overwrite"])
 @pytest.mark.parametrize("after", tiers.nightly([True, False]), ids=["after", "before"])
-def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool) -> None:
+def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool, overwrites: bool) -> None:
     # Not a plain fork: the threads of libraries do not survive it.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*PRELOADED, "appends"])
     for step in range(1, 100):
         path = make(maker, tmp_path / f"t{step}")
         before = rows_of(maker.read(path))
-        child = context.Process(target=die_in_append, args=(str(path), step, after))
+        child = context.Process(target=die_in_append, args=(str(path), step, after, overwrites))
         child.start()
         child.join(60)
         assert child.exitcode in (0, -signal.SIGKILL)
         opened(path).snapshot()
         rows = rows_of(maker.read(path))
-        assert rows in (before, before + rows_of(NEW)), step
+        assert rows in (before, rows_of(NEW) if overwrites else before + rows_of(NEW)), step
         append(opened(path), path)
         assert rows_of(maker.read(path)) == rows + rows_of(NEW), step
         files = {f.path for f in LocalStorage(str(path)).walk(is_hidden)}
@@ -89,7 +93,7 @@ def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool) -> None
         if child.exitcode == 0:
             assert step > 4
             return
-    pytest.fail("the append never ended")
+    pytest.fail("the write never ended")
 
 
 def test_a_batch_is_appended_once(maker: Maker, table: Path) -> None:
@@ -220,3 +224,93 @@ def test_a_name_that_is_taken(tmp_path: Path) -> None:
     append(opened(tmp_path / "t"), tmp_path / "t")
     with pytest.raises(ConflictError, match="already exists"):
         append(opened(tmp_path / "t"), tmp_path / "t")
+
+
+# Overwrites
+
+
+def test_new_rows_in_place_of_all(maker: Maker, table: Path) -> None:
+    form, old = opened(table), opened(table).snapshot()
+    version = overwrite(form, table)
+    after = opened(table).snapshot()
+    assert (after.version, len(after)) == (version, 2)
+    assert version > old.version
+    assert rows_of(maker.read(table)) == rows_of(NEW)
+    if maker.time_travel:
+        assert rows_of(maker.read(table, old.version)) == rows_of(content(60))
+    if maker.name == "iceberg":
+        latest = maker._load(table).snapshots()[-1].summary  # type: ignore[attr-defined]
+        assert latest.operation.value == "overwrite"
+        assert (latest["total-records"], latest["deleted-data-files"], latest["added-data-files"]) == ("24", "2", "2")
+    if maker.name == "delta":
+        lines = [json.loads(x) for x in sorted((table / "_delta_log").glob("*.json"))[-1].read_text().splitlines()]
+        assert [line[kind]["dataChange"] for line in lines for kind in ("add", "remove") if kind in line] == [True] * 4
+        info = next(line["commitInfo"] for line in lines if "commitInfo" in line)
+        assert (info["operationParameters"]["mode"], info["isBlindAppend"]) == ("Overwrite", False)
+    append(opened(table), table, name="more")
+    rewrite(opened(table))
+    assert rows_of(maker.read(table)) == rows_of(NEW) + rows_of(NEW)
+
+
+def test_an_overwrite_beside_other_writers(maker: Maker, table: Path) -> None:
+    form = opened(table)
+    base, added = form.snapshot(), stage(form, table)
+    append(opened(table), table, name="meanwhile")
+    form.overwrite(base, added, INFO)
+    assert rows_of(maker.read(table)) == rows_of(NEW)
+    with pytest.raises(ConflictError):
+        rewrite(opened(table), between=lambda: overwrite(opened(table), table, name="again") and None)
+    assert rows_of(maker.read(table)) == rows_of(NEW)
+    base, added = form.snapshot(), stage(form, table, name="late")
+    overwrite(opened(table), table, name="last")
+    if maker.name == "parquet":
+        # A directory does not say whether the columns are still the same.
+        with pytest.raises(ConflictError, match="replaced the rows"):
+            form.append(base, added, INFO)
+    else:
+        form.append(base, added, INFO)
+        assert rows_of(maker.read(table)) == rows_of(NEW) + rows_of(NEW)
+
+
+def test_delta_tables_that_only_take_appends(tmp_path: Path) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(str(tmp_path), content(5), configuration={"delta.appendOnly": "true"})
+    with pytest.raises(UnsupportedError, match="appendOnly"):
+        overwrite(opened(tmp_path), tmp_path)
+
+
+def test_a_new_delta_table_has_its_rows_in_the_first_version(tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    from zskip.formats import DeltaFormat
+
+    names = {"id": "long", "v": "double", "name": "string", "region": "string"}
+    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in names.items()]
+    columns = json.dumps({"type": "struct", "fields": fields})
+    check_new_columns(columns)
+    storage = LocalStorage(str(tmp_path))
+    empty = pa.table({"x": [0]})["x"].to_numpy()[:0]
+    snapshot = Snapshot(
+        root=str(tmp_path),
+        version=0,
+        fields=tuple(Field(name=n, type=DataType(t)) for n, t in names.items()),
+        partition_fields=(),
+        partitions=(),
+        paths=(),
+        sizes=empty,
+        mtimes_ms=empty,
+        partition_of=empty.astype("int32"),
+    )
+    form = DeltaFormat(storage)
+    assert create_table(storage, columns, (), snapshot, stage(form, tmp_path), INFO) == 0
+    assert rows_of(DeltaTable(str(tmp_path)).to_pyarrow_table()) == rows_of(NEW)
+    assert opened(tmp_path).last_operation() == (
+        0,
+        {"rewrite": opened(tmp_path).last_operation()[1]["rewrite"], **INFO},
+    )  # type: ignore[index]
+    assert not list((tmp_path / "_zskip" / "staging").glob("*"))
+    append(opened(tmp_path), tmp_path, name="more")
+    assert rows_of(DeltaTable(str(tmp_path)).to_pyarrow_table()) == rows_of(NEW) + rows_of(NEW)
+    with pytest.raises(InputError, match="made a Delta table meanwhile"):
+        create_table(storage, columns, (), snapshot, stage(form, tmp_path, name="late"), INFO)

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from format_tables import FORMATS, Maker, opened
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
@@ -106,7 +107,7 @@ class Writers:
         self._stop.set()
 
 
-@pytest.mark.parametrize("maker", FORMATS, ids=lambda maker: maker.name)
+@pytest.mark.parametrize("maker", tiers.nightly(FORMATS, daily=2), ids=lambda maker: maker.name)
 def test_nothing_is_lost_or_doubled(spark: SparkSession, maker: Maker, tmp_path: Path) -> None:
     path = tmp_path / "t"
     writers = Writers(maker, path)

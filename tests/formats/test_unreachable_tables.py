@@ -6,10 +6,9 @@ import shutil
 import time
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from format_tables import FORMATS, Maker, content, opened, rewrite, stage_all
+from format_tables import FORMATS, Maker, content, opened, rewrite
 from pyspark.sql import SparkSession
 
 import zskip
@@ -95,16 +94,6 @@ def test_a_table_dropped_before_the_commit(maker: Maker, table: Path, whole: boo
         rewrite(opened(table), between=lambda: shutil.rmtree(dropped))
     assert not dropped.exists() or not list(dropped.rglob("*.*"))
     assert not [f for f in table.rglob("new*") if f.is_file()] or dropped != table
-
-
-def test_a_file_that_is_gone_stops_a_rewrite(tmp_path: Path) -> None:
-    FORMATS[0].append(tmp_path, content(20), partitioned=True)
-    form = opened(tmp_path)
-    base = form.snapshot()
-    added = stage_all(form, base, "x")
-    (tmp_path / base.paths[0]).unlink()
-    with pytest.raises(ConflictError, match="is gone"):
-        form.replace(base, np.ones(len(base), bool), added)
 
 
 @pytest.mark.parametrize("names", [[], [".00000000000000000000.json.tmp"], ["_last_checkpoint"]])

@@ -1,7 +1,6 @@
-"""Crashes on crashes, and crashes in the midst of one file operation: the table is as before or as after, never mixed.
+"""SIGKILL at each step of a commit of plain Parquet: the table is as before or as after, never mixed, and is mended.
 
-That a single SIGKILL at each step of a commit does no harm is in `test_crash_matrix`; here the process that mends is
-killed as well, and so is one inside `LocalStorage`, between two calls of the system.
+The process that mends is killed as well, and so is one inside `LocalStorage`, between two calls of the system.
 """
 
 from __future__ import annotations
@@ -161,6 +160,19 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Places, "kind", request.param)
 
 
+class ReadOnly(LocalStorage):
+    """Refuses every change."""
+
+    def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        raise StorageError("read-only")
+
+    def rename(self, source: str, target: str) -> None:
+        raise StorageError("read-only")
+
+    def delete(self, path: str) -> None:
+        raise StorageError("read-only")
+
+
 def local(path: Path) -> LocalStorage:
     return Places.kind(str(path))
 
@@ -197,9 +209,15 @@ def rows_of(files: set[Path]) -> Counter[tuple[Any, ...]]:
     return counts
 
 
+def ids_of(rows: Counter[tuple[Any, ...]]) -> list[int]:
+    return sorted(row[1] for row in rows.elements())
+
+
 def check_whole(path: Path, old: set[Path], expected: Counter[tuple[Any, ...]]) -> bool:
     """One call of zskip gives one version whole, and so do all readers after it; whether that is the new version."""
     assert not list((path / "_zskip").rglob("*.parquet")), "who reads **/*.parquet reads their rows"
+    unfinished = ParquetFormat(ReadOnly(str(path))).snapshot()
+    assert ids_of(rows_of({path / p for p in unfinished.paths})) == ids_of(expected)
     snapshot = ParquetFormat(local(path)).snapshot()
     live = {path / p for p in snapshot.paths}
     assert len(live) == len(snapshot)
@@ -385,8 +403,31 @@ def test_a_full_disk_at_every_step_is_an_error_and_no_loss(tmp_path: Path) -> No
         except StorageError:
             # Reads go on, by the log if need be.
             snapshot = ParquetFormat(full).snapshot()
-            assert sorted(r[1] for f in snapshot.paths for r in rows_of({path / f})) == sorted(r[1] for r in expected)
+            assert ids_of(rows_of({path / f for f in snapshot.paths})) == ids_of(expected)
         else:
             return
         check_whole(path, old, expected)
     pytest.fail("never ended")
+
+
+def test_a_lost_staged_file_is_said_before_anything_is_deleted(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", FLAT)
+    expected = rows_of(visible(path))
+    cut_short(path)
+    next((path / "_zskip" / "staging").rglob(f"new-*{STAGED}")).unlink()
+    with pytest.raises(StorageError, match="safe in"):
+        ParquetFormat(local(path)).snapshot()
+    kept = {*visible(path), *(path / "_zskip" / "trash").rglob(f"*.parquet{REPLACED}")}
+    assert set(ids_of(expected)) <= set(ids_of(rows_of(kept)))
+
+
+def test_an_abort_never_takes_what_is_committed(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", FLAT)
+    old = visible(path)
+    expected = rows_of(old)
+    cut_short(path)
+    (staging,) = local(path).list_dir("_zskip/staging")
+    table = ParquetFormat(local(path))
+    table.abort(staging.path)
+    table.stage()
+    assert check_whole(path, old, expected)

@@ -30,7 +30,7 @@ from zskip.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from zskip.formats import ParquetFormat, StagedFile, list_data_files, new_table
+from zskip.formats import ParquetFormat, StagedFile, new_table
 from zskip.formats.footers.footer import _columns, read_footers
 from zskip.formats.footers.inspection import inspect_footers
 from zskip.formats.hive import is_hidden
@@ -321,24 +321,6 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-def test_a_rewrite_replaces_what_it_names(table: Path) -> None:
-    form = opened(table)
-    base = form.snapshot()
-    staging = form.stage()
-    write(table / staging / "new.parquet", list(range(10))[::-1])
-    (file,) = list_data_files(LocalStorage(str(table)), staging)
-    mask = np.array([path == "p=0/part-0.parquet" for path in base.paths])
-    version = form.replace(base, mask, [StagedFile(path=file.path, directory="p=0", size=file.size)], {"by": ["id"]})
-    assert version == 1
-    after = form.snapshot()
-    assert after.version == 1
-    assert set(after.paths) == {*base.paths} - {"p=0/part-0.parquet"} | {"p=0/new.parquet"}
-    assert ids(visible(table)) == list(range(40))
-    assert form.last_operation() == (1, {"by": ["id"]})
-    assert LocalStorage(str(table)).list_dir("_zskip/staging") == []
-    assert LocalStorage(str(table)).list_dir("_zskip/trash") == []
-
-
 @pytest.mark.parametrize("killed", [None, "p=1", "_zskip/trash"])
 def test_partitions_on_another_disk(table: Path, monkeypatch: pytest.MonkeyPatch, killed: str | None) -> None:
     """Whoever is killed while files are copied from disk to disk, the next call goes on."""
@@ -367,14 +349,6 @@ def test_partitions_on_another_disk(table: Path, monkeypatch: pytest.MonkeyPatch
         assert len(opened(table).snapshot()) == 2
     assert sorted(visible(table)) == ["p=0/new-0.parquet", "p=1/new-1.parquet"]
     assert ids(visible(table)) == list(range(40))
-
-
-def test_files_that_come_meanwhile_stay(table: Path) -> None:
-    form = opened(table)
-    base, added, _ = stage_all(form, table, "new")
-    write(table / "p=0" / "late.parquet", [99])
-    form.replace(base, everything(base), added)
-    assert ids(visible(table)) == [*range(40), 99]
 
 
 def test_many_rewrites_leave_a_short_log(table: Path) -> None:
@@ -406,37 +380,6 @@ def test_a_changed_source_is_a_conflict_and_changes_nothing(table: Path, what: s
     form.abort(staging)
     assert not (table / staging).exists()
     assert visible(table) == before
-
-
-def test_of_racing_threads_one_wins(table: Path) -> None:
-    for turn in range(5):
-        works = [(opened(table), *stage_all(opened(table), table, f"w{turn}{i}")) for i in range(4)]
-        barrier = threading.Barrier(len(works))
-        outcomes: list[object] = []
-
-        def race(
-            form: ParquetFormat,
-            base: Snapshot,
-            added: list[StagedFile],
-            barrier: threading.Barrier = barrier,
-            outcomes: list[object] = outcomes,
-        ) -> None:
-            barrier.wait()
-            try:
-                outcomes.append(form.replace(base, everything(base), added))
-            except Exception as problem:
-                outcomes.append(problem)
-
-        threads = [threading.Thread(target=race, args=(form, base, added)) for form, base, added, _ in works]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert sorted(type(o).__name__ for o in outcomes) == ["ConflictError"] * 3 + ["int"], outcomes
-        assert ids(visible(table)) == list(range(40))
-        for form, _, _, staging in works:
-            form.abort(staging)
-    assert snapshot(table).version == 5
 
 
 def _race(table: Path, name: str, barrier: Barrier, code: dict[type, int]) -> None:
@@ -574,16 +517,6 @@ def test_who_may_not_write_reads_by_the_log(table: Path, moves: int) -> None:
     assert sorted(p.directory for p in snap.partitions) == ["p=0", "p=1"]
     with pytest.raises(StorageError, match="cannot finish an earlier rewrite"):
         ParquetFormat(ReadOnly(str(table))).replace(snap, everything(snap), [])
-    assert snapshot(table).paths == ("p=0/new-0.parquet", "p=1/new-1.parquet")
-    assert ids(visible(table)) == list(range(40))
-
-
-def test_the_owner_of_a_commit_that_got_stuck_does_not_throw_it_away(table: Path) -> None:
-    form = ParquetFormat(Stuck(str(table), 1))
-    base, added, staging = stage_all(form, table, "new")
-    with pytest.raises(StorageError, match="cannot move"):
-        form.replace(base, everything(base), added)
-    form.abort(staging)
     assert snapshot(table).paths == ("p=0/new-0.parquet", "p=1/new-1.parquet")
     assert ids(visible(table)) == list(range(40))
 
