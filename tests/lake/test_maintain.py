@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tables
 from pyspark.sql import SparkSession
 
 import zskip
@@ -30,10 +31,6 @@ def write(path: Path, files: int, seed: int = 0, start: int = 0) -> Path:
     return path
 
 
-def ids(spark: SparkSession, path: Path) -> list[int]:
-    return sorted(row.id for row in zskip.table(spark, str(path)).df().select("id").collect())
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Three tables of small files; the more files, the more a merge saves for its bytes."""
@@ -45,12 +42,12 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.spark
 def test_the_best_of_all_tables_come_first(spark: SparkSession, root: Path, caplog: pytest.LogCaptureFixture) -> None:
     lake = zskip.lake(spark, str(root))
-    before = {path: ids(spark, path) for path in root.iterdir()}
+    before = {path: tables.ids(path) for path in root.iterdir()}
     sizes = {table.table: table.bytes for table in lake.survey().tables}
     budget = sizes[f"{root}/t16"] + sizes[f"{root}/t08"]
     planned = lake.maintain(budget, dry_run=True)
     assert (planned.batches, planned.bytes_written, planned.dry_run) == (2, budget, True)
-    assert {path: ids(spark, path) for path in root.iterdir()} == before
+    assert {path: tables.ids(path) for path in root.iterdir()} == before
     assert len(list(root.rglob("*.json*"))) == 0
     with caplog.at_level(logging.INFO, "zskip.lake"):
         done = lake.maintain(budget)
@@ -59,7 +56,7 @@ def test_the_best_of_all_tables_come_first(spark: SparkSession, root: Path, capl
     assert done.stopped == "budget"
     assert done.bytes_written <= budget
     assert not done.failed
-    assert {path: ids(spark, path) for path in root.iterdir()} == before
+    assert {path: tables.ids(path) for path in root.iterdir()} == before
     by_journal = [zskip.open(str(path)).history() for path in root.iterdir()]
     assert sum(operation.bytes_added for history in by_journal for operation in history) == done.bytes_written
     assert sum(map(len, by_journal)) == done.batches == sum(table.batches for table in done.tables)
@@ -81,10 +78,10 @@ def test_clustered_tables_keep_their_layout(spark: SparkSession, tmp_path: Path)
     assert (line.action, line.clustered_by, line.by) == ("maintain", ("a",), ())
     assert line.overlap is not None
     assert 0 < line.overlap < 1
-    before, kept = ids(spark, path), table.prune("a BETWEEN 100 AND 200").files
+    before, kept = tables.ids(path), table.prune("a BETWEEN 100 AND 200").files
     done = lake.maintain()
     assert done.batches >= 1
-    assert ids(spark, path) == before
+    assert tables.ids(path) == before
     assert zskip.open(str(path)).history()[0].by == ("a",)
     assert zskip.table(spark, str(path)).prune("a BETWEEN 100 AND 200").files < kept
     (after,) = lake.survey().tables
@@ -106,7 +103,7 @@ def filtered(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     table = zskip.table(spark, str(path))
     table.record(True)
     for i in range(12):
-        table.df(f"a = {i * 500}").count()
+        table.files(f"a = {i * 500}")
     zskip.lake(None, str(path)).record(False)
     return path
 
@@ -166,7 +163,7 @@ def test_other_writers_come_first(spark: SparkSession, tmp_path: Path, monkeypat
     assert (done.batches, done.failed) == (0, {})
     monkeypatch.setattr(lake_maintain, "compact_files", merge)
     assert zskip.lake(spark, str(path)).maintain().batches == 1
-    assert ids(spark, path) == list(range(ROWS, 7 * ROWS))
+    assert tables.ids(path) == list(range(ROWS, 7 * ROWS))
     monkeypatch.setattr(lake_maintain, "compact_files", lambda *_: (_ for _ in ()).throw(ConflictError("again")))
     write(path, 3, start=7)
     assert zskip.lake(spark, str(path)).maintain().failed == {str(path): "again"}

@@ -30,7 +30,6 @@ def partitioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"by": ["usr", "id"]}, errors.ColumnError, 'no column "usr" in .*; did you mean "user"'),
-    ({"by": []}, errors.InputError, "names no column"),
     ({"by": ["region", "id"]}, errors.ColumnError, '"region" is a partition column'),
     ({"by": ["tags", "id"]}, errors.ColumnError, '"tags" of type nested'),
     ({"by": ["id", "user", "id"]}, errors.InputError, '"id".*twice|"id" is named'),
@@ -38,14 +37,7 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"by": ["id"]}, errors.InputError, 'curve="linear"'),
     ({"by": ["id", "user"], "curve": "peano"}, errors.InputError, '"peano".*zorder'),
     ({"by": ["id", "user"], "build": "guess"}, errors.InputError, '"guess".*sample'),
-    ({"by": ["id", "user"], "sampling": "guess"}, errors.InputError, '"guess".*bernoulli'),
     ({"by": ["id", "user"], "compression": "zstdd"}, errors.InputError, 'did you mean "zstd"'),
-    ({"by": ["id", "user"], "compression": "zstd:23"}, errors.InputError, "1 to 22"),
-    ({"by": ["id", "user"], "compression": "snappy:1"}, errors.InputError, "no levels"),
-    ({"by": ["id", "user"], "compression": 3}, errors.InputError, "compression=3"),
-    ({"by": ["id", "user"], "files": 0}, errors.InputError, "files=0"),
-    ({"by": ["id", "user"], "files": 2, "target_file_size": "1MB"}, errors.InputError, "not both"),
-    ({"by": ["id", "user"], "files": None, "target_file_size": "big"}, errors.InputError, '"big".*128MB'),
     ({"by": ["id", "user"], "where": "id = 3"}, errors.PredicateError, '"?id"?.*partition column'),
     ({"by": ["id", "user"], "where": "y = = 3"}, errors.PredicateError, "y = = 3"),
     ({"by": ["id", "user"], "where": "yy = 3"}, errors.ColumnError, '"yy"'),

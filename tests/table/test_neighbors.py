@@ -8,6 +8,7 @@ from pathlib import Path
 import manifests
 import pytest
 import tables
+import tiers
 from pyspark.sql import SparkSession
 from written_by import written_by
 
@@ -24,7 +25,7 @@ def globbed(path: Path) -> list[Path]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("writer", ["arrow", "spark"])
+@pytest.mark.parametrize("writer", tiers.first(["arrow", "spark"]))
 def test_no_file_of_zskip_is_taken_for_data(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
 ) -> None:

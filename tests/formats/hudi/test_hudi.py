@@ -79,6 +79,10 @@ def test_a_frame_has_the_rows_of_hudis_reader(name: str, unpack: Unpack, spark: 
     assert [row.id for row in few.collect()] == [0]
     assert table.last_scan is not None
     assert table.last_scan.files < table.last_scan.files_total
+    if name == "hive":
+        result = table.verify(queries=2)
+        assert result.ok, result.mismatches
+        assert (result.files, result.queries) == (7, 2)
 
 
 def test_the_index_lies_where_hudi_keeps_such_things(unpack: Unpack) -> None:
@@ -354,14 +358,6 @@ def test_without_the_bundle_nothing_is_rewritten(unpack: Unpack, spark: SparkSes
     with pytest.raises(UnsupportedError, match=r"hudi-spark3\.5-bundle"):
         zskip.table(spark, str(path)).optimize(by=["id", "v"], files=2)
     assert sorted(path.rglob("*")) == before
-
-
-def test_verify_without_the_bundle(unpack: Unpack, spark: SparkSession) -> None:
-    table = zskip.table(spark, str(unpack("hive")))
-    table.index()
-    result = table.verify(queries=5)
-    assert result.ok, result.mismatches
-    assert (result.files, result.queries) == (7, 5)
 
 
 def test_a_partition_above_another_one_is_refused(tmp_path: Path) -> None:

@@ -72,32 +72,31 @@ def test_columns_that_spark_does_not_see_are_not_lost(spark: SparkSession, tmp_p
 # The log of a stream's sink
 
 
-def stream(spark: SparkSession, tmp_path: Path, batches: int, partitioned: bool = False) -> Path:
-    """Write batches of 100 rows by a stream, and leave a file of a batch that failed."""
+def stream(spark: SparkSession, tmp_path: Path, batches: int) -> Path:
+    """Write batches of 100 rows in two partitions by a stream, and leave a file of a batch that failed."""
     source, path = tmp_path / "source", tmp_path / "a b%20ä"
     for batch in range(batches):
         write(source / f"{batch}.parquet", 100 * batch)
     reader = spark.readStream.schema("a long, c long").option("maxFilesPerTrigger", 1).parquet(str(source))
-    frame = reader.selectExpr("a", "c", "a % 2 p") if partitioned else reader
-    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    writer = writer.partitionBy("p") if partitioned else writer
-    writer.trigger(availableNow=True).start(str(path)).awaitTermination()
+    writer = reader.selectExpr("a", "c", "a % 2 p").writeStream.format("parquet").partitionBy("p")
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start(
+        str(path)
+    ).awaitTermination()
     file = min(path.rglob("*.parquet"))
     shutil.copy(file, file.with_name("part-99999-failed.parquet"))
     return path
 
 
-@pytest.mark.parametrize("partitioned", [False, True])
-def test_only_the_log_of_a_stream_says_what_is_a_row(spark: SparkSession, tmp_path: Path, partitioned: bool) -> None:
-    spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "3")
+def test_only_the_log_of_a_stream_says_what_is_a_row(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "2")
     try:
-        path = stream(spark, tmp_path, 5, partitioned)
+        path = stream(spark, tmp_path, 3)
     finally:
         spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
     assert list((path / "_spark_metadata").glob("*.compact"))
     plain, table = spark.read.parquet(str(path)), zskip.table(spark, str(path))
     expected = sorted(plain.collect())
-    assert len(expected) == 500
+    assert len(expected) == 300
     assert sorted(table.df().collect()) == expected
     names = {file.rpartition("/")[2] for file in plain.inputFiles()}
     assert {Path(file).name for file in zskip.open(str(path)).files()} == names
@@ -114,9 +113,8 @@ def test_only_the_log_of_a_stream_says_what_is_a_row(spark: SparkSession, tmp_pa
     refuse(spark, path, "a stream of Spark writes it", verbs)
     table.optimize(by=["a", "c"], into=str(tmp_path / "into"))
     assert sorted(spark.read.parquet(str(tmp_path / "into")).select(*plain.columns).collect()) == expected
-    if partitioned:
-        with pytest.raises(ZskipError, match="a partition of a table that a stream of Spark writes"):
-            zskip.table(spark, str(path / "p=1")).df()
+    with pytest.raises(ZskipError, match="a partition of a table that a stream of Spark writes"):
+        zskip.table(spark, str(path / "p=1")).df()
 
 
 # Buckets
@@ -157,8 +155,8 @@ def test_a_rewrite_keeps_partitions_and_columns_without_rows(spark: SparkSession
                 pq.write_table(rows if day in full else rows.slice(0, 0), file)
         return path
 
-    for full in ((), (2,)):
-        for name, verb in REWRITES.items():
+    for full, verbs in {(): {"optimize": REWRITES["optimize"]}, (2,): REWRITES}.items():
+        for name, verb in verbs.items():
             path = make(f"{name} {full}", *full)
             result: Any = verb(zskip.table(spark, str(path)))
             assert len({file.parent for file in path.rglob("*.parquet")}) == 3, name
@@ -166,7 +164,7 @@ def test_a_rewrite_keeps_partitions_and_columns_without_rows(spark: SparkSession
             assert frame.columns == ["a", "c", "day"]
             assert frame.count() == 300 * len(full)
             assert zskip.table(spark, str(path)).info().files == len(list(path.rglob("day=*/*.parquet")))
-        for size in (None, "1MB"):
+        for size in (None, "1MB") if full else (None,):
             into = tmp_path / f"into {full} {size}"
             batch = {} if size is None else {"max_batch": size, "target_file_size": size}
             result = zskip.table(spark, str(make(f"from {full} {size}", *full))).optimize(
@@ -238,14 +236,14 @@ def test_the_directory_wins_over_the_column_in_the_file(spark: SparkSession, tmp
 # Directories
 
 
-@pytest.mark.parametrize("leads", ["in", "out", "nested"])
+@pytest.mark.parametrize("leads", ["in", "nested"])
 def test_directories_that_are_links_are_not_rewritten(spark: SparkSession, tmp_path: Path, leads: str) -> None:
     path, elsewhere = tmp_path / "t", tmp_path / "elsewhere"
     for i in range(4):
         write(path / "day=1" / "h=0" / f"{i}.parquet", 100 * i)
         write(elsewhere / "h=1" / f"{i}.parquet", 100 * i)
-    link = path / ("day=2" if leads != "nested" else "day=1/h=2")
-    link.symlink_to({"in": path / "day=1", "out": elsewhere, "nested": elsewhere / "h=1"}[leads])
+    link = path / ("day=2" if leads == "in" else "day=1/h=2")
+    link.symlink_to({"in": path / "day=1", "nested": elsewhere / "h=1"}[leads])
     expected = sorted(spark.read.parquet(str(path)).collect())
     assert sorted(zskip.table(spark, str(path)).df().collect()) == expected
     new = spark.createDataFrame([(1, 1, 2, 0)], "a long, c long, day int, h int")

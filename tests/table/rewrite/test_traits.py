@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from pyspark.sql import SparkSession
 from written_by import written_by
 
@@ -86,7 +87,7 @@ def test_the_writer_of_spark_says_which_types_it_changes(spark: SparkSession, tm
     assert "lost" in str(result) or result.notes
 
 
-@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("nested", tiers.nightly([True, False]))
 def test_nanoseconds_that_spark_takes_for_numbers_are_refused(
     spark: SparkSession, tmp_path: Path, nested: bool
 ) -> None:

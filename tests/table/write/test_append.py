@@ -26,7 +26,11 @@ def maker(request: pytest.FixtureRequest) -> Maker:
     return table_maker
 
 
-@pytest.mark.parametrize("maker", tiers.nightly(FORMATS), ids=lambda maker: maker.name)
+one_format = pytest.mark.parametrize("maker", tiers.nightly(FORMATS), ids=lambda maker: maker.name)
+"""For what `tests/formats/test_append.py` asks of each format without Spark."""
+
+
+@one_format
 def test_new_rows_lie_in_the_order_of_the_table(maker: Maker, tmp_path: Path, spark: SparkSession) -> None:
     path = tmp_path / "t ä"
     maker.append(path, points(0), partitioned=False)
@@ -50,7 +54,7 @@ def test_new_rows_lie_in_the_order_of_the_table(maker: Maker, tmp_path: Path, sp
     # A query of a part of both columns reads few of the new files.
     assert len([f for f in table.files("a < 500 AND b < 90") if Path(f).name not in _names(before)]) <= 5
     assert table.df().count() == 8000
-    assert table.verify(queries=3).ok
+    assert table.verify(queries=1).ok
     info = table.info()
     assert info.layout is not None
     assert (info.layout.files, info.layout.files_since) == (len(after), 0)
@@ -67,7 +71,7 @@ def _names(snapshot: Any) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("by", "curve", "build"),
-    [(["a", "b"], "fitted", "sample"), (["a", "b"], "hilbert", "sample"), (["a"], "linear", "direct")],
+    [(["a", "b"], "fitted", "sample"), (["a"], "linear", "direct")],
 )
 def test_every_kind_of_layout(by: list[str], curve: str, build: str, tmp_path: Path, spark: SparkSession) -> None:
     maker = FORMATS[0]
@@ -79,7 +83,7 @@ def test_every_kind_of_layout(by: list[str], curve: str, build: str, tmp_path: P
     assert 4 <= result.files <= 12
     assert rows_of(maker.read(tmp_path / "t")) == rows_of(points(0)) + rows_of(points(4000))
     assert len(table.files("a < 300")) < len(table.files()) / 2
-    assert table.verify(queries=2).ok
+    assert table.verify(queries=1).ok
 
 
 @pytest.mark.slow
@@ -110,6 +114,7 @@ def test_partitions_old_and_new(maker: Maker, tmp_path: Path, spark: SparkSessio
     assert rows_of(maker.read(path)) == expected
 
 
+@one_format
 def test_a_table_that_was_never_clustered(maker: Maker, tmp_path: Path, spark: SparkSession) -> None:
     maker.append(tmp_path / "t", points(0), partitioned=False)
     table = zskip.table(spark, maker.address(tmp_path / "t"))
@@ -136,6 +141,7 @@ def test_a_key_that_is_gone_or_lost_its_order(
         caplog.clear()
 
 
+@one_format
 def test_columns_and_types_are_checked(maker: Maker, tmp_path: Path, spark: SparkSession) -> None:
     path = tmp_path / "t"
     maker.append(path, content(40), partitioned=False)
@@ -217,17 +223,6 @@ def test_a_plan_that_gives_other_rows_is_refused(tmp_path: Path, spark: SparkSes
     assert not list((path / "_zskip" / "staging").glob("*/*"))
 
 
-def test_a_batch_is_appended_once(maker: Maker, tmp_path: Path, spark: SparkSession) -> None:
-    path = tmp_path / "t"
-    maker.append(path, content(40), partitioned=False)
-    table = zskip.table(spark, maker.address(path))
-    assert table.append(spark.range(100, 105), batch=("orders", 1)).rows == 5
-    again = table.append(spark.range(100, 105), batch=("orders", 1))
-    assert (again.rows, again.files) == (0, 0)
-    assert table.append(spark.range(105, 107), batch=("orders", 2)).rows == 2
-    assert rows_of(maker.read(path)) == rows_of(content(40)) + rows_of(pa.table({"id": range(100, 107)}))
-
-
 def test_a_failed_commit_leaves_the_table_as_it_was(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,7 +241,7 @@ def test_a_failed_commit_leaves_the_table_as_it_was(
     assert not list((path / "_zskip" / "staging").glob("*"))
 
 
-@pytest.mark.parametrize("name", ["parquet", "delta"])
+@pytest.mark.parametrize("name", tiers.nightly(["delta", "parquet"]))
 def test_a_stream_killed_after_a_commit_adds_no_row_twice(name: str, tmp_path: Path, spark: SparkSession) -> None:
     from format_tables import maker as maker_of
 

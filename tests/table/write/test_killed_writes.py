@@ -50,38 +50,7 @@ def moment(rng: random.Random, seconds: float) -> float:
     return rng.uniform(0.1, seconds) if rng.random() < 0.5 else rng.randrange(1, STEPS)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("maker", FORMATS, ids=lambda maker: maker.name)
-def test_killed_at_random_moments(maker: Maker, victims: Victim, tmp_path: Path) -> None:
-    path, rng = tmp_path / "t", random.Random(maker.name)
-    maker.append(path, points(0, ROWS), partitioned=False)
-    seconds, killed, committed = math.inf, 0, 0
-    for number in range(ROUNDS + 1):
-        rows = points((number + 1) * ROWS, ROWS)
-        pq.write_table(rows, tmp_path / "new.parquet")
-        mode = "overwrite" if number % 4 == 0 else "append"
-        arguments = {"rows": str(tmp_path / "new.parquet"), "by": ["a", "b"], "files": 3, "mode": mode}
-        before = all_rows(maker, path)
-        expected = rows_of(rows) if mode == "overwrite" else before + rows_of(rows)
-        started = time.monotonic()
-        done = victims.call(maker.name, path, "write", arguments, moment(rng, seconds))
-        seconds = seconds if done is None else min(seconds, time.monotonic() - started)
-        after = all_rows(maker, path)
-        assert after in (before, expected), number
-        assert done is None or after == expected
-        killed += done is None
-        committed += done is None and after == expected
-        if after == before:
-            assert victims.call(maker.name, path, "write", arguments, 0) is not None
-            assert all_rows(maker, path) == expected, number
-    print(f"{maker.name}: {killed} of {ROUNDS} killed, {committed} of them after the commit")
-    table = zskip.open(maker.address(path))
-    table.clean(delete=True)
-    assert (table.clean().leftovers, table.clean().unfinished) == ((), 0)
-    assert all_rows(maker, path) == expected
-
-
-@pytest.mark.parametrize("name", ["parquet", "delta"])
+@pytest.mark.parametrize("name", tiers.nightly(["delta", "parquet"]))
 def test_a_new_table_is_whole_or_not_there(name: str, victims: Victim, tmp_path: Path) -> None:
     rng, rows, seconds, killed = random.Random(name), points(0, ROWS), math.inf, 0
     pq.write_table(rows, tmp_path / "new.parquet")

@@ -61,7 +61,7 @@ def writers(path: Path) -> set[str]:
     return {pq.read_metadata(file).created_by.split(" version")[0] for file in files}
 
 
-@pytest.mark.parametrize(("files", "partition_by"), tiers.nightly([(7, ["p"]), (1, []), (7, []), (1, ["p"])], daily=2))
+@pytest.mark.parametrize(("files", "partition_by"), tiers.nightly([(7, ["p"]), (1, []), (7, []), (1, ["p"])]))
 def test_every_type_is_as_spark_writes_it(
     spark: SparkSession, tmp_path: Path, rows: DataFrame, files: int, partition_by: list[str]
 ) -> None:
@@ -72,15 +72,12 @@ def test_every_type_is_as_spark_writes_it(
     assert content(spark, str(tmp_path / "t")) == content(spark, str(tmp_path / "spark"))
     ours, theirs = (spark.read.parquet(str(tmp_path / name)).schema for name in ("t", "spark"))
     assert ours == theirs
-    assert zskip.table(spark, str(tmp_path / "t")).verify(queries=5).ok
+    assert zskip.table(spark, str(tmp_path / "t")).verify(queries=1).ok
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["whole", "partitioned"])
-def test_a_table_without_an_order_takes_rows_as_they_come(
-    spark: SparkSession, tmp_path: Path, rows: DataFrame, partition_by: list[str]
-) -> None:
-    rows.write.partitionBy(*partition_by).parquet(str(tmp_path / "t"))
+def test_a_table_without_an_order_takes_rows_as_they_come(spark: SparkSession, tmp_path: Path, rows: DataFrame) -> None:
+    rows.write.partitionBy("p").parquet(str(tmp_path / "t"))
     before = content(spark, str(tmp_path / "t"))
     result = zskip.table(spark, str(tmp_path / "t")).append(rows)
     assert (result.rows, result.files, result.curve) == (typed_tables.ROWS, 3, "input order")
