@@ -150,7 +150,7 @@ def test_queries_read_all_files_of_an_unclustered_table(spark: SparkSession, tmp
     rng = np.random.default_rng(0)
     path.mkdir(parents=True)
     for i in range(6):
-        rows = pa.table({"a": rng.permutation(1_000_000), "pad": rng.random(1_000_000)})
+        rows = pa.table({"a": rng.permutation(100_000), "pad": rng.random(100_000)})
         pq.write_table(rows, path / f"{i}.parquet", compression="none", use_dictionary=False)
     table = zskip.table(spark, str(path))
     table.index()

@@ -47,24 +47,6 @@ def test_sketches_skip_more_than_delta_does(engine_spark: SparkSession, tmp_path
     assert pruned == plain
     (scan,) = zskip.scans(engine_spark)
     assert scan.files == 1 < scan.files_total, "the total is what Delta's own skipping leaves"
-    engine_spark.sql(f"UPDATE delta.`{path}` SET u = 77 WHERE id = 2399")
-    engine_spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 0")
-    answers(engine_spark, all_of(path, WHERES))
-
-
-def test_time_travel_and_changes_through_an_enabled_session(engine_spark: SparkSession, tmp_path: Path) -> None:
-    path = str(tmp_path / "t")
-    write(engine_spark, path)
-    zskip.table(engine_spark, path).index(sketches=["values:u"])
-    with zskip.enabled(engine_spark):
-        engine_spark.sql(f"DELETE FROM delta.`{path}` WHERE u = 77")
-        engine_spark.sql(f"UPDATE delta.`{path}` SET s = 'x' WHERE u = 78")
-        engine_spark.sql(f"MERGE INTO delta.`{path}` t USING (SELECT 79L AS u) o ON t.u = o.u WHEN MATCHED THEN DELETE")
-        now = engine_spark.read.format("delta").load(path)
-        assert now.where("u = 77").count() == now.where("u = 79").count() == 0
-        assert [row.s for row in now.where("u = 78").collect()] == ["x"]
-        before = engine_spark.read.format("delta").option("versionAsOf", 0).load(path)
-        assert before.where("u = 77").count() == 1
 
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -160,11 +142,10 @@ def test_widened_columns_keep_what_is_known(engine_spark: SparkSession, tmp_path
     for column, wider in (("i", "bigint"), ("f", "double"), ("d", "decimal(14,4)")):
         engine_spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {column} TYPE {wider}")
     engine_spark.sql(f"INSERT INTO delta.`{path}` SELECT 900, 5000000000, 0.1, 0.0001")
+    wheres = ["i = 130", "i > 4000000000", "f = 0.1", "f < 0.5", "f = 16.25", "d = 130", "d < 0.5"]
     for _ in range(2):
-        wheres = ["i = 130", "i > 4000000000", "f = 0.1", "f < 0.5", "f = 16.25", "d = 130", "d < 0.5"]
-        answers(engine_spark, all_of(path, wheres))
-        for where in wheres:
-            assert table.df().where(where).count() > 0, where
+        rows_of_each, _ = answers(engine_spark, all_of(path, wheres))
+        assert len({row.rpartition(", ")[2] for row in rows_of_each}) == len(wheres)
         assert files_of(engine_spark, f"SELECT * FROM delta.`{path}` WHERE i = 130") == 1
         table.index()
 
@@ -177,13 +158,13 @@ def test_changes_in_an_enabled_session_give_the_same_table(
     changes = [
         "DELETE FROM {t} WHERE u = 77 OR id BETWEEN 130 AND 170",
         "UPDATE {t} SET s = 'x', u = u + 10000 WHERE u IN (78, 1000)",
-        "MERGE INTO {t} t USING (SELECT 79L + id * 1000 AS k FROM range(3)) o ON t.u = o.k WHEN MATCHED THEN DELETE "
-        "WHEN NOT MATCHED THEN INSERT (id, u, s, p) VALUES (o.k, o.k, 'new', 1)",
-        "MERGE INTO {t} t USING (SELECT * FROM {t} WHERE u < 90) o ON t.id = o.id WHEN MATCHED AND t.u % 2 = 0 "
-        "THEN UPDATE SET s = 'even' WHEN NOT MATCHED BY SOURCE AND t.id > 2380 THEN DELETE",
+        "MERGE INTO {t} t USING (SELECT *, u AS k FROM {t} WHERE u < 90 UNION ALL SELECT 5000 + id, 7, 'new', 1, 7 "
+        "FROM range(3)) o ON t.id = o.id WHEN MATCHED AND t.u % 2 = 0 THEN UPDATE SET s = 'even' "
+        "WHEN MATCHED AND t.u = 79 THEN DELETE WHEN NOT MATCHED THEN INSERT (id, u, s, p) VALUES (o.id, o.k, o.s, o.p) "
+        "WHEN NOT MATCHED BY SOURCE AND t.id > 2380 THEN DELETE",
         "INSERT INTO {t} SELECT id + 10000, u, s, p FROM {t} WHERE u BETWEEN 100 AND 110 ORDER BY u LIMIT 5",
         "INSERT OVERWRITE {t} SELECT * FROM {t} WHERE u <> 1500",
-        "RESTORE TABLE {t} TO VERSION AS OF 3",
+        "RESTORE TABLE {t} TO VERSION AS OF 2",
     ]
     for path in paths:
         write(engine_spark, path, files=6, **properties)

@@ -68,36 +68,7 @@ def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, tmp_path: 
     assert count_files(table, f"id >= 3000 AND {column}.{nested} < 50") <= appended.files
     assert table.maintain().by == (first, second)
     assert table.df().count() == len(before[0]) + 500
-    assert table.verify().ok
-
-
-@pytest.mark.nightly  # Physical names are those of the fields above, expressions those of other formats.
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_are_placed_by_expressions(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    path = str(tmp_path / "t")
-    tags = "array(concat('tag', left(CAST(pmod(hash(id), 500) AS STRING), 1)), NULL) AS tags"
-    rows = "id", "concat('User', pmod(hash(id), 500)) AS email", "map('k', pmod(hash(id, 1), 300)) AS m", tags
-    frame = engine_spark.range(0, 3000, 1, 4).selectExpr(*rows)
-    frame.write.format("delta").options(**KINDS[kind]).save(path)
-    if kind != "plain":
-        engine_spark.sql(f"DELETE FROM delta.`{path}` WHERE id % 7 = 0")
-    whole = engine_spark.read.format("delta").load(path)
-    before = content(whole)
-    table = zskip.table(engine_spark, path)
-    assert table.optimize(by=["LOWER(email)", "id % 16"], files=8).by == ("lower(email)", "mod(id, 16L)")
-    assert content(engine_spark.read.format("delta").load(path)) == before
-    table.index(sketches=["values(64):explode(tags)", "bloom(0.001):explode(map_values(m))"])
-    for where in ("lower(email) = 'user77'", "array_contains(tags, 'tag7')", "exists(tags, x -> x LIKE '%ag9')"):
-        for frame in (table.df(), engine_spark.read.format("delta").load(path)):
-            assert content(frame.where(where)) == content(whole.where(where)) != []
-        assert count_files(table, where) < 8, where
-    assert count_files(table, "exists(map_values(m), x -> x = 999)") == 0
-    new = "id", "'New' AS email", "map('k', CAST(id AS INT)) AS m", "array('new') AS tags"
-    table.append(engine_spark.range(3000, 3200).selectExpr(*new))
-    table.maintain()
-    assert len(content(engine_spark.read.format("delta").load(path))) == len(before) + 200
-    for where in ("lower(email) = 'new'", "array_contains(tags, 'new')", "m['k'] > 2999"):
-        assert len(content(table.df().where(where))) == 200
+    assert table.verify(queries=2).ok
 
 
 @pytest.mark.nightly

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import threading
 import time
@@ -74,65 +73,6 @@ def test_a_table_made_anew_at_the_same_path(engine_spark: SparkSession, tmp_path
         for _ in range(2):
             jobs(engine_spark, f"SELECT p, count(*) FROM {table} WHERE u < 1100 GROUP BY p")
         shutil.rmtree(tmp_path / "t")
-
-
-def random_query(chance: random.Random, table: str, versions: int) -> str:
-    """A query that reads in one of the ways that zskip prunes by."""
-
-    def source() -> str:
-        old = f" VERSION AS OF {chance.randrange(versions)}" if chance.random() < 0.3 else ""
-        return f"{table}{old}"
-
-    def where() -> str:
-        k = chance.randrange(1200)
-        return chance.choice(
-            [
-                f"u = {k}",
-                f"id BETWEEN {k} AND {k + 90}",
-                f"p = {k % 2}",
-                f"p = {k % 3} AND u < {k}",
-                f"s = 'n{k}'",
-                f"u IN ({k}, {k // 2}) OR id > {1200 - k // 9}",
-                f"p + 1 = {k % 4} OR s LIKE 'n{k % 20}%'",
-                "s IS NULL",
-            ]
-        )
-
-    return chance.choice(
-        [
-            f"SELECT * FROM {source()} WHERE {where()}",
-            f"SELECT p, count(*), max(u) FROM {source()} WHERE {where()} GROUP BY p",
-            f"SELECT count(*), min(id), max(id) FROM {source()} WHERE {where()}",
-            f"SELECT count(*), max(id) FROM {source()}",
-            f"SELECT id FROM {source()} WHERE {where()} ORDER BY u, id LIMIT 5",
-            f"SELECT count(*) FROM (SELECT * FROM {source()} WHERE p = 1 LIMIT 7)",
-            f"SELECT a.id, b.s FROM (SELECT * FROM {source()} WHERE {where()}) a JOIN {source()} b ON a.u = b.id",
-            f"SELECT * FROM {source()} WHERE u > (SELECT max(id) - 50 FROM {source()} WHERE {where()})",
-            f"SELECT * FROM {source()} WHERE id IN (SELECT u FROM {source()} WHERE {where()})",
-            f"SELECT * FROM {source()} t WHERE p = (SELECT max(p) FROM {source()} WHERE {where()}) AND {where()}",
-            f"SELECT id FROM {source()} WHERE {where()} UNION ALL SELECT u FROM {source()} WHERE {where()}",
-        ]
-    )
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("options", [VECTORS, {}], ids=["vectors", "plain"])
-def test_random_queries_beside_changes(engine_spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
-    table, chance = write(engine_spark, tmp_path / "t", **options), random.Random(len(options))
-    changes = [
-        "DELETE FROM {t} WHERE id BETWEEN 300 AND 310",
-        "UPDATE {t} SET s = NULL, u = u + 5000 WHERE u IN (78, 1000)",
-        "INSERT INTO {t} SELECT id + 10000, u, s, p FROM {t} WHERE u BETWEEN 100 AND 110",
-        "MERGE INTO {t} t USING (SELECT * FROM {t} WHERE u < 90) o ON t.id = o.id WHEN MATCHED THEN UPDATE SET s = 'm'",
-    ]
-    for version, change in enumerate(["", *changes], start=1):
-        if change:
-            with zskip.enabled(engine_spark):
-                engine_spark.sql(change.format(t=table))
-        if chance.random() < 0.5:
-            zskip.table(engine_spark, str(tmp_path / "t")).index()
-        for _ in range(5):
-            jobs(engine_spark, random_query(chance, table, version))
 
 
 class Pause:

@@ -43,20 +43,19 @@ def check(spark: SparkSession, name: str, expected: DataFrame) -> None:
         assert same(ours.where(condition), wanted)
 
 
-@pytest.mark.parametrize(
-    ("version", "kind"), tiers.nightly([(3, "rows"), (2, "values"), (2, "rows"), (3, "values")], daily=2)
-)
+@pytest.mark.parametrize(("version", "kind"), tiers.nightly([(3, "both"), (2, "values"), (2, "rows"), (3, "rows")]))
 def test_after_deletes(engine_spark: SparkSession, version: int, kind: str) -> None:
     spark = engine_spark
     name = create(spark, version=version)
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
     rows(spark, 0).coalesce(1).writeTo(name).append()
-    if kind == "rows":
+    left = rows(spark, 0)
+    if kind != "values":
         spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3")
-        left = rows(spark, 0).where("id % 10 != 3")
-    else:
+        left = left.where("id % 10 != 3")
+    if kind != "rows":
         delete_equal(spark, name, "id", range(0, 2000, 7))
-        left = rows(spark, 0).where("id % 7 != 0")
+        left = left.where("id % 7 != 0")
     table = zskip.table(spark, name)
     # The deleted ids come again, and stay.
     more = rows(spark, 0, 4000).where("id < 20 OR id >= 2000")
@@ -152,13 +151,7 @@ def test_partitions(engine_spark: SparkSession, kind: str) -> None:
         return {str(tuple(row[:-1])): row[-1] for row in grouped.collect()}
 
     assert partitions(name) == partitions(own)
-    for condition in (
-        "day = DATE'1970-07-18'",
-        "ts < TIMESTAMP'2023-11-14'",
-        "name LIKE 'éé%'",
-        "k < -600",
-        "id = 777",
-    ):
+    for condition in ("day = DATE'1970-07-18'", "ts < TIMESTAMP'2023-11-14' AND name LIKE 'éé%' OR id = 777"):
         assert same(spark.table(name).where(condition), expected.where(condition))
         assert same(zskip.table(spark, name).df().where(condition), expected.where(condition))
 

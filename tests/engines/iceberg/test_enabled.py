@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 import warnings
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import plan_rows
 import pytest
 import tiers
 from plan_rows import ENGINES
+from pyspark.sql import DataFrame
 
 import zskip
 from zskip.errors import UnsupportedError, ZskipWarning
@@ -21,7 +23,7 @@ from zskip.table.read.kept_file import KeptFile
 from zskip.table.read.plan import ScanPlan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.filterwarnings("error::zskip.errors.ZskipWarning")
 
@@ -75,9 +77,14 @@ def enabled(spark: SparkSession, sql: str) -> list[str]:
 
 
 def check(spark: SparkSession, read: Callable[[], DataFrame], wheres: list[str] = WHERES) -> None:
-    for where in wheres:
-        plain, pruned = both(spark, lambda where=where: read().where(where))  # type: ignore[misc]
-        assert pruned == plain, where
+    """Many predicates, each on a scan of its own, have the same rows; it is one query."""
+
+    def read_all() -> DataFrame:
+        parts = (read().where(where).selectExpr("*", f"{i} AS number") for i, where in enumerate(wheres))
+        return reduce(DataFrame.unionAll, parts)
+
+    plain, pruned = both(spark, read_all)
+    assert pruned == plain
 
 
 def values(plan: ScanPlan, engine: str) -> list[str]:
@@ -160,7 +167,7 @@ def test_tables_with_deletes_are_indexed_and_pruned(engine_spark: SparkSession, 
     assert [row.s for row in spark.table(name).where("u BETWEEN 79 AND 82").collect()] == ["x"]
     check(spark, lambda: spark.table(name))
     spark.sql(f"CACHE TABLE {name}")
-    assert table.verify(queries=12).mismatches == ()
+    assert table.verify(queries=3).mismatches == ()
     spark.sql(f"UNCACHE TABLE {name}")
     assert table.prune("u = 77").files == table.explain("u = 77").steps[-1].files == 2
     assert table.info().index is not None
@@ -218,8 +225,8 @@ def test_first_rows(engine_spark: SparkSession, has_deletes: bool) -> None:
     if has_deletes:
         spark.sql(f"DELETE FROM {name} WHERE id < 20 OR id > 2390")
     zskip.table(spark, name).index()
-    for order in ("id", "id DESC", "v, id", "v DESC NULLS LAST, id", "u DESC", "s"):
-        for where in ("", "WHERE id + 1 > 150", "WHERE v IS NOT NULL AND id % 2 = 0"):
+    for order in ("id DESC", "v, id", "v DESC NULLS LAST, id", "s"):
+        for where in ("", "WHERE v IS NOT NULL AND id + 1 > 150"):
             sql = f"SELECT * FROM {name} {where} ORDER BY {order} LIMIT 12"
             plain, pruned = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
             assert pruned == plain, sql
@@ -270,7 +277,7 @@ def test_queries_of_sessions_that_are_not_enabled(engine_spark: SparkSession) ->
 
 
 @pytest.mark.parametrize(
-    "method", tiers.nightly(["tasks", "SupportsRuntimeV2Filtering", "resetTasks", "deletes", "toJson"], daily=2)
+    "method", tiers.nightly(["tasks", "SupportsRuntimeV2Filtering", "resetTasks", "deletes", "toJson"], daily=1)
 )
 def test_another_version_of_iceberg_keeps_its_tables(
     engine_spark: SparkSession, monkeypatch: pytest.MonkeyPatch, method: str
@@ -365,10 +372,9 @@ def test_joins(engine_spark: SparkSession, tmp_path: Path, adaptive: bool) -> No
                 assert files is None or files in {scan.files for scan in scans}, (sql, scans)
             pair = f"SELECT f.s FROM {fact} f JOIN {small} d ON f.id = d.id WHERE d.s = "
             assert enabled(spark, f"{pair} 'n77' UNION ALL {pair} 'n1278'") == ["Row(s='n1278')", "Row(s='n77')"]
-            spark.conf.set("spark.zskip.joins.keys", "2")
-            for sql in queries:
-                assert enabled(spark, sql) == plain[sql], sql
-            spark.conf.unset("spark.zskip.joins.keys")
+        spark.conf.set("spark.zskip.joins.keys", "2")
+        for sql in queries:
+            assert enabled(spark, sql) == plain[sql], sql
     finally:
         for key in (*settings, "spark.sql.autoBroadcastJoinThreshold", "spark.zskip.joins.keys"):
             spark.conf.unset(key)

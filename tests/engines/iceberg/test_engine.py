@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from iceberg_rows import delete_equal, load
 from written_by import written_by
 
@@ -92,7 +93,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> None:
     monkeypatch.setattr(FileWriter, "commit", late)
 
 
-@pytest.mark.parametrize("partitioned", ["", "p"])
+@pytest.mark.parametrize("partitioned", tiers.nightly(["p", ""]))
 def test_position_deletes_are_gone_after_an_optimize(
     engine_spark: SparkSession, partitioned: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -133,7 +134,7 @@ def test_equality_deletes_are_gone_once_they_apply_to_no_file(engine_spark: Spar
     assert files(engine_spark, name) == {0: 6}
 
 
-@pytest.mark.parametrize("partitioned", ["", "p"])
+@pytest.mark.parametrize("partitioned", tiers.nightly(["p", ""]))
 def test_rows_of_version_3_keep_their_ids(
     engine_spark: SparkSession, partitioned: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -162,7 +163,7 @@ def test_rows_of_version_3_keep_their_ids(
     assert files(engine_spark, name) == {0: result.files_after}
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", tiers.nightly([1, 2, 3]))
 def test_renamed_columns_and_columns_of_the_same_name_as_a_dropped_one(
     engine_spark: SparkSession, version: int
 ) -> None:
@@ -250,7 +251,7 @@ def test_a_table_is_rewritten_in_batches(engine_spark: SparkSession) -> None:
     assert set(files(engine_spark, name)) == {0}
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", tiers.nightly([3, 2]))
 def test_what_others_commit_meanwhile(
     engine_spark: SparkSession, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
@@ -320,7 +321,7 @@ def test_caches_of_iceberg_are_left_as_they_were(engine_spark: SparkSession) -> 
     assert jvm.handles.static(owner, "get", owner).invokeWithArguments(jvm.list_of()).size() == 0
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", tiers.nightly([3, 2]))
 def test_maintain_counts_deleted_rows(engine_spark: SparkSession, version: int) -> None:
     name = create(engine_spark, version)
     table = zskip.table(engine_spark, name)

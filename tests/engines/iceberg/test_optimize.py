@@ -13,7 +13,7 @@ import pytest
 from iceberg_rows import create, rows, same
 
 import zskip
-from zskip.errors import ConflictError, StorageError, TableNotFoundError, UnsupportedError
+from zskip.errors import ConflictError, StorageError, TableNotFoundError
 from zskip.formats import StagedFile
 from zskip.formats.iceberg import catalog as iceberg_catalog
 
@@ -113,17 +113,6 @@ def test_another_writer_meanwhile(engine_spark: SparkSession, monkeypatch: pytes
         table.optimize(["id", "k"], files=4)
 
 
-@pytest.mark.slow
-def test_delete_files_are_applied_by_iceberg(engine_spark: SparkSession) -> None:
-    name = filled(engine_spark)
-    engine_spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
-    engine_spark.sql(f"DELETE FROM {name} WHERE id = 7")
-    table = zskip.table(engine_spark, name)
-    assert same(table.df(), rows(engine_spark, 0, 4000).where("id <> 7"))
-    with pytest.raises(UnsupportedError, match="positional deletes"):
-        table.files("id = 7")
-
-
 def test_a_name_that_no_catalog_has(engine_spark: SparkSession) -> None:
     with pytest.raises(TableNotFoundError, match=r"local\.db\.nothing"):
         zskip.table(engine_spark, "local.db.nothing")
@@ -197,12 +186,3 @@ def test_metadata_that_the_session_names_is_gone(engine_spark: SparkSession) -> 
         file.unlink()
     with pytest.raises((StorageError, TableNotFoundError), match=r"metadata|local\.db"):
         table.df()
-
-
-@pytest.mark.slow
-def test_renamed_columns_are_found_by_iceberg(engine_spark: SparkSession) -> None:
-    name = filled(engine_spark)
-    engine_spark.sql(f"ALTER TABLE {name} RENAME COLUMN k TO other")
-    engine_spark.sql(f"ALTER TABLE {name} RENAME COLUMN id TO k")
-    table = zskip.table(engine_spark, name)
-    assert same(table.df(), rows(engine_spark, 0, 4000).withColumnRenamed("k", "other").withColumnRenamed("id", "k"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from iceberg_rows import create, load, rows, same
 from pyspark.sql import SparkSession
 
@@ -87,7 +88,7 @@ def test_versions_that_take_no_rows(spark: SparkSession) -> None:
     assert _heads(spark, name) == before
 
 
-@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize("deletes", tiers.nightly([True, False]))
 def test_a_branch_by_its_name(spark: SparkSession, deletes: bool) -> None:
     name = _table_with_branch(spark, deletes=deletes)
     table = zskip.table(spark, name)
@@ -163,7 +164,7 @@ def test_names_without_their_catalog(spark: SparkSession) -> None:
         spark.sql(f"DROP TABLE {short}")
 
 
-@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize("deletes", tiers.nightly([True, False]))
 def test_write_audit_publish_by_a_branch(spark: SparkSession, deletes: bool) -> None:
     name = _table_with_branch(spark, deletes=deletes, wap=True)
     table = zskip.table(spark, name)
