@@ -295,7 +295,7 @@ def other_disk() -> Iterator[None]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(("one", "other"), tiers.nightly(PAIRS, daily=2))
+@pytest.mark.parametrize(("one", "other"), tiers.nightly(PAIRS))
 def test_two_surprises_in_one_table(spark: SparkSession, tmp_path: Path, one: str, other: str) -> None:
     place = tmp_path / "a table ü"
     make(place)
