@@ -6,36 +6,46 @@ import os
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import jvms
 import pytest
 import shared_classes
 import tiers
-from hypothesis import settings
+from session_settings import settings
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_SUBMIT_OPTS", jvms.options())
 pytest.register_assert_rewrite("storage_laws")
-settings.register_profile("zskip", deadline=None, print_blob=True)
-settings.load_profile("zskip")
+hypothesis.settings.register_profile("zskip", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("zskip")
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """A local Spark session, made once for all tests, and again where its JVM has died."""
     pytest.importorskip("pyspark")
-    settings = {
+    options = {
         "spark.master": "local[2]",
         "spark.app.name": "zskip-tests",
         "spark.ui.enabled": "false",
+        "spark.sql.ui.explainMode": "simple",
         "spark.sql.shuffle.partitions": "4",
         "spark.driver.memory": "3g",
         "spark.sql.session.timeZone": "UTC",
     }
-    with jvms.session(settings, tmp_path_factory.mktemp("jvm")) as session:
+    with jvms.session(options, tmp_path_factory.mktemp("jvm")) as session:
         yield session
+
+
+@pytest.fixture
+def conf(spark: Any) -> Iterator[Callable[[str, str], None]]:
+    """Changes a setting of the session until the test ends."""
+    with ExitStack() as stack:
+        yield lambda name, value: stack.enter_context(settings(spark, **{name: value}))
 
 
 @pytest.fixture

@@ -58,6 +58,11 @@ def corrupt(file: Path) -> None:
     file.write_bytes(data)
 
 
+def replace_by_directory(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
 HOW: dict[str, Callable[[Path], object]] = {
     "corrupt": corrupt,
     "cut": lambda file: os.truncate(file, 40),
@@ -74,6 +79,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "manifest cut": lambda path: os.truncate(newest(path), 100),
     "manifest empty": lambda path: os.truncate(newest(path), 0),
     "manifest not ours": lambda path: newest(path).write_bytes(b"PAR1" * 50),
+    "manifest a directory": lambda path: replace_by_directory(newest(path)),
     "manifest of a segment that is not there": lambda path: forged(
         path, lambda content: content["segments"][0].update(name="segment-" + "0" * 32)
     ),

@@ -9,23 +9,19 @@ import shutil
 import threading
 import time
 import types
-import warnings
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
-import manifests
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crashes import Crash, dying
-from hypothesis import given, settings
+import tiers
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zskip.errors import IndexFormatError, StorageError, ZskipWarning
 from zskip.index import Index, bind_without_index, refresh
-from zskip.index import index as store
 from zskip.index.resolve import Absent, readable_as, resolve
 from zskip.index.store import bound_segments, compact
 from zskip.index.store.cache import ByteLimit
@@ -178,7 +174,7 @@ def test_a_file_whose_name_is_not_utf8_is_left_unknown(storage, snap, tmp_path):
     assert sorted(map(str, lows(bound).values())) == ["1", "None"]
 
 
-@settings(max_examples=200, deadline=None)
+@tiers.examples(200, quick=50)
 @given(
     live=st.sets(st.integers(0, 3000), max_size=400),
     listed=st.lists(st.integers(0, 3000), max_size=400),
@@ -359,67 +355,6 @@ def test_partition_columns_are_exact_without_an_index():
 # Damage
 
 
-@pytest.fixture(scope="module")
-def damaged_table(tmp_path_factory, storage_class):
-    root = tmp_path_factory.mktemp("damaged")
-    for i in range(3):
-        write(root, f"{i}.parquet", i * 10)
-    return root
-
-
-@settings(max_examples=150, deadline=None)
-@given(part=st.sampled_from(["manifest", "files", "entries"]), place=st.floats(0, 1), bit=st.none() | st.integers(0, 7))
-def test_damage_never_gives_wrong_bounds(part, place, bit, damaged_table, storage_class, snap):
-    storage = storage_class(damaged_table)
-    shutil.rmtree(damaged_table / "_zskip", ignore_errors=True)
-    snapshot = snap(storage, FIELDS)
-    refresh(storage, snapshot)
-    [victim] = [path for path in (damaged_table / INDEX_DIR).iterdir() if part in path.name]
-    content = bytearray(victim.read_bytes())
-    at = min(int(place * len(content)), len(content) - 1)
-    if bit is None:
-        content = content[:at]
-    else:
-        content[at] ^= 1 << bit
-    victim.write_bytes(content)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ZskipWarning)
-        try:
-            bound = Index.load(storage).bind(snapshot)
-        except IndexFormatError:
-            return
-        for name, expected in (("a", [0, 10, 20]), ("t", [b"k00000", b"k00010", b"k00020"]), ("x", [0.0, 5.0, 10.0])):
-            stats = bound.column((name,))
-            if stats is not None:
-                assert all(not b or low == e for b, low, e in zip(stats.bounded, stats.lower, expected, strict=True))
-                assert all(nulls in (-1, int(name == "t")) for nulls in stats.nulls)
-        assert all(rows in (-1, 2) for rows in bound.rows)
-
-
-@pytest.mark.parametrize("part", ["files", "entries"])
-@pytest.mark.parametrize("how", ["gone", "cut", "flipped"])
-def test_a_damaged_segment_is_warned_of_once_and_mended(part, how, storage, snap, tmp_path, indexed):
-    write(tmp_path, "0.parquet", 7)
-    snapshot = indexed(storage, FIELDS).snapshot
-    [name] = [n for n in index_files(tmp_path) if part in n]
-    victim = tmp_path / INDEX_DIR / name
-    content = bytearray(victim.read_bytes())
-    if how == "gone":
-        victim.unlink()
-    else:
-        content[20] ^= 255
-        victim.write_bytes(content if how == "flipped" else content[:-30])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        bound = Index.load(storage).bind(snapshot)
-        assert [bound.column((name,)) for name in FIELDS] == [None, None, None]
-    assert [w.category for w in caught] == [ZskipWarning]
-    assert "Refresh the index" in str(caught[0].message)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ZskipWarning)
-        assert lows(indexed(storage, FIELDS)) == {"0.parquet": 7}
-
-
 def test_a_damaged_manifest_is_refused_and_mended(storage, snap, tmp_path, indexed):
     write(tmp_path, "0.parquet", 7)
     indexed(storage, FIELDS)
@@ -430,19 +365,6 @@ def test_a_damaged_manifest_is_refused_and_mended(storage, snap, tmp_path, index
     with pytest.warns(ZskipWarning, match="building it anew"):
         refresh(storage, snap(storage, FIELDS))
     assert lows(Index.load(storage).bind(snap(storage, FIELDS))) == {"0.parquet": 7}
-
-
-def test_another_version_is_left_alone(storage, snap, tmp_path, indexed):
-    write(tmp_path, "0.parquet", 7)
-    indexed(storage, FIELDS)
-    [name] = [n for n in index_files(tmp_path) if n.startswith("manifest")]
-    path = tmp_path / INDEX_DIR / name
-    path.write_bytes(manifests.with_format(path.read_bytes(), 3))
-    before = index_files(tmp_path)
-    for call in (lambda: Index.load(storage), lambda: refresh(storage, snap(storage, FIELDS), full=True)):
-        with pytest.raises(IndexFormatError, match="format 3"):
-            call()
-    assert index_files(tmp_path) == before
 
 
 def test_manifests_round_trip():
@@ -460,61 +382,6 @@ def test_manifests_round_trip():
     )
     manifest = Manifest(version=3, table_version=9, zskip="0.1.0", segments=(segment,))
     assert Manifest.from_bytes(manifest.to_bytes(), "m") == manifest
-
-
-# Several at once, and crashes
-
-
-def test_the_second_of_two_refreshes_adds_to_the_first(storage, snap, tmp_path, monkeypatch):
-    write(tmp_path, "0.parquet", 0)
-    early = snap(storage, FIELDS)
-    collect = store.collect_footers
-
-    def overtaken(*arguments):
-        segments = collect(*arguments)
-        monkeypatch.setattr(store, "collect_footers", collect)
-        write(tmp_path, "1.parquet", 10)
-        refresh(storage, snap(storage, FIELDS))
-        return segments
-
-    monkeypatch.setattr(store, "collect_footers", overtaken)
-    index = refresh(storage, early)
-    assert index.version == 2
-    assert lows(index.bind(snap(storage, FIELDS))) == {"0.parquet": 0, "1.parquet": 10}
-
-
-def refresh_often(root: Path, storage_class, snap) -> None:
-    storage = storage_class(root)
-    for _ in range(4):
-        refresh(storage, snap(storage, FIELDS), full=True)
-
-
-@pytest.mark.parametrize("make", [threading.Thread, get_context("fork").Process])
-def test_refreshes_at_once(make, storage, snap, storage_class, tmp_path):
-    for i in range(12):
-        write(tmp_path, f"{i:02d}.parquet", i)
-    workers = [make(target=refresh_often, args=(tmp_path, storage_class, snap)) for _ in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(40)
-    index = Index.load(storage)
-    assert index.version == 12
-    assert list(lows(index.bind(snap(storage, FIELDS))).values()) == list(range(12))
-
-
-@pytest.mark.parametrize("after", [False, True])
-def test_a_crash_at_any_step_leaves_an_index_that_tells_the_truth(after, storage, storage_class, snap, tmp_path):
-    write(tmp_path, "0.parquet", 0)
-    refresh(storage, snap(storage, FIELDS))
-    write(tmp_path, "1.parquet", 10)
-    for step in (1, 2, 3):
-        with pytest.raises(Crash):
-            refresh(dying(storage_class, tmp_path, step, after), snap(storage, FIELDS), full=True)
-        bound = Index.load(storage).bind(snap(storage, FIELDS))
-        assert lows(bound) in ({"0.parquet": 0, "1.parquet": None}, {"0.parquet": 0, "1.parquet": 10})
-    refresh(dying(storage_class, tmp_path, 4, after), snap(storage, FIELDS), full=True)
-    assert lows(Index.load(storage).bind(snap(storage, FIELDS))) == {"0.parquet": 0, "1.parquet": 10}
 
 
 def test_what_no_reader_needs_is_removed_only_hours_later(storage, snap, tmp_path, indexed):

@@ -2,7 +2,8 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import tiers
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zskip.layout.cells import common_prefix, microcells, shortest_between, thin
@@ -84,7 +85,7 @@ def boxes_touched(workload, low, high):
 
 
 @given(st.integers(0, 2**32), st.integers(1, 150), st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@tiers.examples(40, quick=15)
 def test_touch_is_query_by_query(seed, queries, columns):
     random = np.random.default_rng(seed)
     ends = np.sort(random.integers(0, 12, (2, queries, columns)), axis=0).astype(np.int32)

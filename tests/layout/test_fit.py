@@ -4,7 +4,7 @@ import pickle
 import numpy as np
 import pytest
 import tiers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zskip.errors import ColumnError, InputError
@@ -93,7 +93,7 @@ def vars_of(layout):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=15, deadline=None)
+@tiers.examples(15, quick=6)
 def test_a_key_order_is_a_file_order(seed):
     random = np.random.default_rng(seed)
     curve, build = ALL[seed % len(ALL)]
@@ -296,7 +296,7 @@ def naive_share(sample, files, workload):
 
 
 @given(samples())
-@settings(max_examples=25, deadline=None)
+@tiers.examples(25, quick=10)
 def test_prediction_is_file_by_file(drawn):
     sample, files = drawn
     if not len(sample):

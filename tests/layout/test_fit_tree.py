@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import tiers
+from hypothesis import given
 
 from zskip.errors import InputError
 from zskip.layout.fit import fit
@@ -60,7 +61,7 @@ def rows_of(sample: Sample) -> list[list[Any]]:
 
 
 @given(samples())
-@settings(max_examples=100, deadline=None)
+@tiers.examples(100, quick=30)
 def test_every_row_is_in_the_one_leaf_that_it_walks_to(drawn: Any) -> None:
     sample, files = drawn
     layout = tree_of(sample, files)

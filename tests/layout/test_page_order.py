@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import tiers
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zskip.layout.fit import fit
@@ -41,7 +42,7 @@ def halve(
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@tiers.examples(60, quick=20)
 def test_pages_are_those_of_halving_row_by_row(rows: int, page: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     pattern = zorder_pattern([7, 8])
@@ -54,7 +55,7 @@ def test_pages_are_those_of_halving_row_by_row(rows: int, page: int, seed: int) 
 
 
 @given(st.lists(st.integers(0, 2**5 - 1), max_size=40), st.integers(1, 9))
-@settings(max_examples=60, deadline=None)
+@tiers.examples(60, quick=20)
 def test_each_row_comes_once_whatever_the_keys(keys: list[int], page: int) -> None:
     for pattern, weights in (((0, 1, 0, 1, 2), [0.0, 1.0, 0.0]), ((0, 0, 1, 1, 1), []), ((), []), ((1,) * 5, [1, 0])):
         order = PageOrder(pattern, weights).sort(np.array(keys, np.int64), page)

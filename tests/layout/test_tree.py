@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+import tiers
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zskip.layout.tree.tree import Tree
@@ -43,7 +44,7 @@ def walk(tree: Tree, row: list[int], partition: int) -> int:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@tiers.examples(60, quick=20)
 def test_many_rows_walk_as_each_does(data: st.DataObject) -> None:
     tree = data.draw(trees(3, 9, 3))
     random = np.random.default_rng(data.draw(st.integers(0, 99)))

@@ -91,7 +91,7 @@ def test_null_and_other_types():
     assert compare("=", Column(("a",), DataType("interval day")), Literal("int", 1), "UTC") is None
 
 
-@settings(deadline=None, max_examples=150)
+@tiers.examples(150, quick=50)
 @given(
     st.sampled_from(["long", "integer", "decimal(20,5)"]),
     st.lists(

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 import random_tables
+import tiers
 from oracle import NoValue, truth
 
 from zskip.predicate import Columns, Not, Unknown, nodes, parse, to_sql
@@ -16,9 +17,10 @@ TYPES = {"a": "integer", "b": "integer", "flag": "boolean", "s": "string"}
 COLUMNS = Columns([Field(name=name, type=DataType(kind)) for name, kind in TYPES.items()])
 
 
+@pytest.mark.scaled
 def test_of_random_predicates():
     counts = Counter()
-    for seed in range(600):
+    for seed in range(tiers.count(600, quick=150)):
         rng = random.Random(seed)
         table = random_tables.table(rng)
         for _ in range(5):
@@ -38,7 +40,7 @@ def test_of_random_predicates():
                         assert truth(test, row) is (value is flag), (predicate, row)
                         counts[flag, value] += 1
     assert len(counts) == 9
-    assert min(counts.values()) > 300
+    assert min(counts.values()) > tiers.count(300, quick=50)
 
 
 @pytest.mark.parametrize(

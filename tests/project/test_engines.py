@@ -7,7 +7,7 @@ import datetime as dt
 import io
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +47,20 @@ QUERIES: dict[str, tuple[str, pc.Expression, Callable[[dict[str, Any]], bool]]] 
 }
 
 
-@pytest.fixture
-def events(tmp_path: Path) -> Path:
-    """Indexed files, each with the users of one range."""
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Indexed files, each with the users of one range; an index that does not see what `spoiled` does."""
     table = tables.events()
     table = table.rename_columns(["user_id" if name == "user" else name for name in table.column_names])
     table = table.sort_by("user_id")
-    path = tmp_path / "events"
+    path = tmp_path_factory.mktemp("engines") / "events"
     path.mkdir()
     for i in range(8):
         pq.write_table(table.slice(i * 750, 750), path / f"part-{i}.parquet")
-    zskip.open(str(path)).index()
-    return path
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zskip.storage.local.identity_on_disk", lambda inode, ctime_ns: 0)
+        zskip.open(str(path)).index()
+        yield path
 
 
 def run(engine: str, path: Path, query: str | None = None) -> dict[str, Any]:
@@ -75,24 +77,29 @@ def run(engine: str, path: Path, query: str | None = None) -> dict[str, Any]:
     return names
 
 
-@pytest.fixture(autouse=True)
-def _files_without_identities(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the index does not see what `spoil` does."""
-    monkeypatch.setattr("zskip.storage.local.identity_on_disk", lambda inode, ctime_ns: 0)
-
-
-def spoil(path: Path, kept: list[str]) -> int:
+@contextlib.contextmanager
+def spoiled(path: Path, kept: list[str]) -> Iterator[int]:
     """Make of all files but some what no engine can read, in a way that the index does not see; how many.
 
     Of the table's first file the footer stays, which tells zskip the columns.
     """
-    others = [file for file in tables.visible(path) if str(file) not in kept]
-    for file in others:
-        before, data = file.stat(), file.read_bytes()
-        footer = data[-8 - int.from_bytes(data[-8:-4], "little") :] if file == tables.visible(path)[0] else b""
-        file.write_bytes(b"?" * (len(data) - len(footer)) + footer)
-        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    return len(others)
+    first = tables.visible(path)[0]
+    sound = {file: file.read_bytes() for file in tables.visible(path) if str(file) not in kept}
+    for file, data in sound.items():
+        footer = data[-8 - int.from_bytes(data[-8:-4], "little") :] if file == first else b""
+        write(file, b"?" * (len(data) - len(footer)) + footer)
+    try:
+        yield len(sound)
+    finally:
+        for file, data in sound.items():
+            write(file, data)
+
+
+def write(file: Path, data: bytes) -> None:
+    """Write other bytes, and keep the time."""
+    before = file.stat()
+    file.write_bytes(data)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def test_there_is_an_example_for_each_engine() -> None:
@@ -106,22 +113,22 @@ def test_the_examples_run_as_they_stand(engine: str, events: Path) -> None:
     assert len(IDS[engine](names["rows"])) > 0
 
 
-@pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("engine", IDS)
+@pytest.mark.parametrize("query", QUERIES)
 def test_the_rows_are_those_of_the_whole_table(engine: str, query: str, events: Path) -> None:
     where, _, matches = QUERIES[query]
     rows = pa.concat_tables([pq.read_table(file) for file in tables.visible(events)]).to_pylist()
     needed = sorted(row["id"] for row in rows if matches(row))
     kept = zskip.open(str(events)).files(where)
-    spoiled = spoil(events, kept or [str(tables.visible(events)[0])])
-    assert (spoiled > 0) == (query != "all")
-    assert (kept == []) == (query == "none")
-    names = run(engine, events, query)
-    if engine == "pyarrow.dataset":
-        assert names["files"] == (kept or names["table"].files()[:1])
-    else:
-        assert list(names["plan"].files) == kept
-    assert sorted(IDS[engine](names["rows"])) == needed
+    with spoiled(events, kept or [str(tables.visible(events)[0])]) as count:
+        assert (count > 0) == (query != "all")
+        assert (kept == []) == (query == "none")
+        names = run(engine, events, query)
+        if engine == "pyarrow.dataset":
+            assert names["files"] == (kept or names["table"].files()[:1])
+        else:
+            assert list(names["plan"].files) == kept
+        assert sorted(IDS[engine](names["rows"])) == needed
 
 
 @pytest.mark.parametrize("engine", IDS)
@@ -134,14 +141,14 @@ def test_partitions_are_read_as_the_page_says(engine: str, tmp_path: Path) -> No
     assert 0 < len(files) < len(table.files())
     rows = pq.read_table(path, partitioning="hive").to_pylist()
     needed = [row["id"] for row in rows if row["y"] == 2024 and row["region"] == "us east" and row["id"] < 3000]
-    spoil(path, files)
     expression = (pc.field("y") == 2024) & (pc.field("region") == "us east") & (pc.field("id") < 3000)
-    rows = {
-        "DuckDB": lambda: duckdb.read_parquet(files, hive_partitioning=True).filter(where),
-        "Polars": lambda: pl.scan_parquet(files, hive_partitioning=True).filter(pl.sql_expr(where)),
-        "pyarrow.dataset": lambda: ds.dataset(files, format="parquet", partitioning="hive").filter(expression),
-    }[engine]()
-    assert sorted(IDS[engine](rows)) == sorted(needed)
+    with spoiled(path, files):
+        rows = {
+            "DuckDB": lambda: duckdb.read_parquet(files, hive_partitioning=True).filter(where),
+            "Polars": lambda: pl.scan_parquet(files, hive_partitioning=True).filter(pl.sql_expr(where)),
+            "pyarrow.dataset": lambda: ds.dataset(files, format="parquet", partitioning="hive").filter(expression),
+        }[engine]()
+        assert sorted(IDS[engine](rows)) == sorted(needed)
 
 
 @pytest.mark.parametrize("engine", IDS)

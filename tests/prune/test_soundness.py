@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
+import tiers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import truth
@@ -195,9 +197,10 @@ def resolve_unknowns(predicate, draw):
     return Constant(draw(st.sampled_from([True, False, None]))) if isinstance(predicate, Unknown) else predicate
 
 
-QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=150)
+QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=tiers.count(150, quick=50))
 
 
+@pytest.mark.scaled
 @QUICK
 @given(st.data(), tables())
 def test_no_file_with_a_match_is_skipped(data, table):
@@ -213,6 +216,7 @@ def test_no_file_with_a_match_is_skipped(data, table):
         assert table.rows[i] != 0 or not result.kept[i]
 
 
+@pytest.mark.scaled
 @QUICK
 @given(st.data(), st.sampled_from(sorted(VALUES)))
 def test_leaves_are_exact_where_a_file_holds_one_value(data, name):
@@ -228,6 +232,7 @@ def test_leaves_are_exact_where_a_file_holds_one_value(data, name):
             assert bool(prune(leaf, table).kept[i]) == (True in values)
 
 
+@pytest.mark.scaled
 @QUICK
 @given(st.data(), tables())
 def test_text_says_the_same(data, table):

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+import tiers
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import truth, value
 from sketched import computed
@@ -75,7 +76,7 @@ def test_what_cannot_be_is_refused(text: str, error: type[Exception], message: s
 TEXTS = st.lists(st.one_of(st.none(), st.text("abAB@", max_size=5)), max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@tiers.examples(60, quick=20)
 @given(
     files=st.lists(TEXTS, min_size=1, max_size=4),
     where=st.sampled_from(

@@ -6,6 +6,7 @@ import numpy as np
 import placing
 import pytest
 from pyspark.sql import SparkSession
+from session_settings import settings
 
 from zskip.errors import ColumnError
 from zskip.records import Field
@@ -22,14 +23,10 @@ def test_forms_are_those_of_the_types(spark: SparkSession, zone: str) -> None:
     columns = [placing.values_of(kind, ROWS, 1) for kind in placing.TYPES]
     frame = placing.frame_of(spark, placing.TYPES, columns, [0] * ROWS)
     fields = [Field(name=f"c{i}", type=DataType(kind)) for i, kind in enumerate(placing.TYPES)]
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", zone)
-    try:
+    with settings(spark, session__timeZone=zone):
         formed = frame.select(*(form_of(field).alias(field.name) for field in fields))
         assert dict(formed.dtypes) == {f.name: SPARK_TYPES[curve_form(f.type)] for f in fields}
         rows = formed.collect()
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before)
     for i, (kind, values) in enumerate(zip(placing.TYPES, columns, strict=True)):
         expected, nulls = placing.forms_of(kind, values)
         got = [row[i] for row in rows]

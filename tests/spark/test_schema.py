@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,19 +28,6 @@ def snapshot_of(path: Path) -> Snapshot:
 
 def opened(spark: SparkSession, path: Path) -> DataFrame:
     return scan(spark, read_schema(spark, snapshot_of(path)))
-
-
-@pytest.fixture
-def settings(spark: SparkSession) -> Iterator[Callable[[str, str], None]]:
-    changed: list[str] = []
-
-    def change(name: str, value: str) -> None:
-        changed.append(name)
-        spark.conf.set(name, value)
-
-    yield change
-    for name in changed:
-        spark.conf.unset(name)
 
 
 def check(spark: SparkSession, path: Path) -> DataFrame:
@@ -77,22 +64,22 @@ def test_char_and_varchar_keep_their_metadata(spark: SparkSession, tmp_path: Pat
 
 @pytest.mark.parametrize("merge", ["true", "false"])
 def test_files_of_different_columns(
-    spark: SparkSession, tmp_path: Path, merge: str, settings: Callable[[str, str], None]
+    spark: SparkSession, tmp_path: Path, merge: str, conf: Callable[[str, str], None]
 ) -> None:
     (tmp_path / "t").mkdir()
     pq.write_table(pa.table({"b": [1], "a": ["x"]}), tmp_path / "t" / "1.parquet")
     pq.write_table(pa.table({"a": ["y"], "c": [2.5], "b": [7]}), tmp_path / "t" / "0.parquet")
-    settings("spark.sql.parquet.mergeSchema", merge)
+    conf("spark.sql.parquet.mergeSchema", merge)
     check(spark, tmp_path / "t")
 
 
 def test_types_follow_the_settings_of_the_session(
-    spark: SparkSession, tmp_path: Path, settings: Callable[[str, str], None]
+    spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None]
 ) -> None:
     (tmp_path / "t").mkdir()
     pq.write_table(pa.table({"y": [b"x"], "n": pa.array([5], pa.timestamp("us"))}), tmp_path / "t" / "0.parquet")
-    settings("spark.sql.parquet.binaryAsString", "true")
-    settings("spark.sql.parquet.inferTimestampNTZ.enabled", "false")
+    conf("spark.sql.parquet.binaryAsString", "true")
+    conf("spark.sql.parquet.inferTimestampNTZ.enabled", "false")
     assert [f.dataType.simpleString() for f in check(spark, tmp_path / "t").schema] == ["string", "timestamp"]
     assert [str(f.type) for f in read_schema(spark, snapshot_of(tmp_path / "t")).snapshot.fields] == [
         "string",
@@ -113,7 +100,7 @@ def test_partition_columns_that_the_files_hold_too(spark: SparkSession, tmp_path
 
 
 def test_partition_values_that_look_alike(
-    spark: SparkSession, tmp_path: Path, settings: Callable[[str, str], None]
+    spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None]
 ) -> None:
     sets = [["1", "2.5", "3000000000"], ["01", "a", "1"], ["2024-01-01", "2024-01-01 10:00:00"], ["1", "true"]]
     for i, values in enumerate(sets):
@@ -122,16 +109,16 @@ def test_partition_values_that_look_alike(
             directory.mkdir(parents=True)
             pq.write_table(pa.table({"a": [1]}), directory / "0.parquet")
         for infer in ("true", "false"):
-            settings("spark.sql.sources.partitionColumnTypeInference.enabled", infer)
+            conf("spark.sql.sources.partitionColumnTypeInference.enabled", infer)
             check(spark, tmp_path / str(i))
 
 
-def test_case_sensitive_names(spark: SparkSession, tmp_path: Path, settings: Callable[[str, str], None]) -> None:
+def test_case_sensitive_names(spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None]) -> None:
     (tmp_path / "t").mkdir()
     pq.write_table(pa.table({"a": [1, 2], "A": [3, 4]}), tmp_path / "t" / "0.parquet")
     with pytest.raises(Exception, match="COLUMN_ALREADY_EXISTS"):
         opened(spark, tmp_path / "t")
-    settings("spark.sql.caseSensitive", "true")
+    conf("spark.sql.caseSensitive", "true")
     frame = check(spark, tmp_path / "t")
     assert frame.where("A = 4").collect() == [(2, 4)]
 
@@ -155,10 +142,10 @@ def test_the_first_file_is_first_in_javas_order(spark: SparkSession, tmp_path: P
 @pytest.mark.parametrize("setting", ["binaryAsString", "int96AsTimestamp", "inferTimestampNTZ.enabled"])
 @pytest.mark.parametrize("value", ["true", "false"])
 def test_columns_are_read_without_a_job(
-    spark: SparkSession, tmp_path: Path, settings: Callable[[str, str], None], setting: str, value: str
+    spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None], setting: str, value: str
 ) -> None:
     """The footer of one file says in the driver what Spark's own job finds in it."""
-    settings(f"spark.sql.parquet.{setting}", value)
+    conf(f"spark.sql.parquet.{setting}", value)
     (tmp_path / "t").mkdir()
     moment = pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us"))
     columns = {"a": [1], "bytes": [b"x"], "list": [[{"q": 1}]], "zoned": moment.cast(pa.timestamp("us", "UTC"))}

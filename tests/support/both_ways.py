@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,33 +10,41 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from session_settings import settings
 
 import zskip
 
-
-@contextlib.contextmanager
-def settings(spark: SparkSession, **values: str) -> Iterator[None]:
-    """Set `spark.sql.<name>`, with dots for double underscores, for a while."""
-    names = {f"spark.sql.{name.replace('__', '.')}": value for name, value in values.items()}
-    before = {name: spark.conf.get(name, None) for name in names}
-    try:
-        for name, value in names.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, old in before.items():
-            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+QUICK = {"shuffle__partitions": "1", "files__minPartitionNum": "1", "files__openCostInBytes": "0"}
+"""Settings for `settings`, under which a query of small files is a single task."""
 
 
 def outcome(frame: DataFrame) -> list[str]:
     """The rows of a query; of one that fails, that it does."""
-    months = [f.name for f in frame.schema if f.dataType.simpleString().startswith("interval year")]
     try:
-        return sorted(map(repr, frame.withColumns({name: F.col(name).cast("string") for name in months}).collect()))
+        return sorted(map(repr, _readable(frame).collect()))
     except Exception as error:
         if not isinstance(error, PySparkException) and "Py4J" not in type(error).__name__:
             raise
         return ["fails", str(error)[:300]]
+
+
+def _readable(frame: DataFrame) -> DataFrame:
+    """Intervals of months as texts: Python has no value for them."""
+    months = [f.name for f in frame.schema if f.dataType.simpleString().startswith("interval year")]
+    return frame.withColumns({name: F.col(name).cast("string") for name in months})
+
+
+def rows(frame: DataFrame) -> list[str]:
+    """The rows of a query, sorted."""
+    return sorted(repr(tuple(row)) for row in _readable(frame).collect())
+
+
+def answers(frame: DataFrame, wheres: Sequence[str]) -> list[list[str]]:
+    """For each condition, the rows for which it is true, as Spark evaluates all of them in one query."""
+    conditions = [F.expr(where).alias(f"condition {i}") for i, where in enumerate(wheres)]
+    found = _readable(frame.select("*", *conditions)).collect()
+    width = len(frame.columns)
+    return [sorted(repr(tuple(row[:width])) for row in found if row[width + i]) for i in range(len(wheres))]
 
 
 def files_read(spark: SparkSession, query: str) -> list[int]:
@@ -76,6 +83,17 @@ class Checked:
             assert scan is not None, where
             assert scan.files_total - scan.files >= skipped, (where, scan)
         return found
+
+    def all(self, skips: Mapping[str, int]) -> None:
+        """Fail where the rows of a condition are not plain Spark's, or fewer files than these are skipped."""
+        with settings(self._plain.sparkSession, **QUICK):
+            for where, expected in zip(skips, answers(self._plain, list(skips)), strict=True):
+                self.table.last_scan = None
+                assert rows(self._pruned.where(where)) == expected, where
+                scan = self.table.last_scan
+                if skips[where]:
+                    assert scan is not None, where
+                    assert scan.files_total - scan.files >= skips[where], (where, scan)
 
 
 def write_sql(spark: SparkSession, path: Path, selects: Sequence[str]) -> Path:

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+import tiers
+from hypothesis import given
 from hypothesis import strategies as st
 
 
@@ -45,7 +46,7 @@ UNSIGNED = {"short": pa.uint8(), "integer": pa.uint16(), "long": pa.uint32(), "d
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=15, deadline=None)
+@tiers.examples(15, quick=6)
 @given(data=st.data())
 def test_bounds_contain_every_value(kind, data, storage_class, indexed, truth):
     arrow, values = KINDS[kind]
@@ -53,7 +54,7 @@ def test_bounds_contain_every_value(kind, data, storage_class, indexed, truth):
 
 
 @pytest.mark.parametrize("kind", UNSIGNED)
-@settings(max_examples=10, deadline=None)
+@tiers.examples(10, quick=4)
 @given(data=st.data())
 def test_bounds_contain_every_unsigned_value(kind, data, storage_class, indexed, truth):
     arrow = UNSIGNED[kind]

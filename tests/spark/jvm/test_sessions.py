@@ -10,7 +10,6 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -51,18 +50,6 @@ def test_each_task_gets_its_own_text(spark: SparkSession, count: int) -> None:
 
     rows = collect_arrow(frame.mapInArrow(number, "value string, task bigint")).to_pylist()
     assert [(row["value"], row["task"]) for row in rows] == list(zip(texts, range(count), strict=True))
-
-
-def test_queries_from_several_threads(spark: SparkSession, table: Path) -> None:
-    shared = opened(spark, table)
-
-    def query(i: int) -> tuple[int, int]:
-        own = opened(spark, table)
-        return shared.where(f"p = {i % 3} AND id >= {i}").count(), own.where(f"p = {i % 3}").count()
-
-    with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(query, range(18)))
-    assert found == [(len([x for x in range(i, 90) if x % 3 == i % 3]), 30) for i in range(18)]
 
 
 @pytest.mark.slow  # Both garbage collectors take their time.

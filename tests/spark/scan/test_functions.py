@@ -11,6 +11,7 @@ from calls import NAMES, ZONES, calls_of, values
 from clock_changes import NEAR, SKIPPING, calls_of_times, changes_of_zones, check_bounds
 from pyspark.sql import Column
 from pyspark.sql.functions import col
+from session_settings import settings
 
 from zskip.predicate import Attributes, Columns, IsNull, Or, Unknown, column_of, nodes, parse, to_sql
 from zskip.predicate.casts import strip_casts
@@ -93,13 +94,8 @@ def same(text, value, data_type):
 
 @pytest.fixture(scope="module", params=ZONES)
 def zone(request, spark):
-    before = spark.conf.get("spark.sql.session.timeZone")
-    ansi = spark.conf.get("spark.sql.ansi.enabled")
-    spark.conf.set("spark.sql.session.timeZone", request.param)
-    spark.conf.set("spark.sql.ansi.enabled", "false")
-    yield request.param
-    spark.conf.set("spark.sql.session.timeZone", before)
-    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    with settings(spark, session__timeZone=request.param, ansi__enabled="false"):
+        yield request.param
 
 
 def test_spark_computes_the_same(zone, spark, tmp_path):
@@ -131,9 +127,9 @@ def test_spark_computes_the_same(zone, spark, tmp_path):
 @pytest.mark.scaled
 @pytest.mark.timeout(7200)
 def test_bounds_hold_for_what_spark_computes_around_changes_of_the_clock(spark):
-    before, checks = spark.conf.get("spark.sql.session.timeZone"), 0
+    checks = 0
     compare_zones(Jvm.of(spark))
-    try:
+    with settings(spark, session__timeZone="UTC"):
         changes = changes_of_zones()
         for name in SKIPPING[:2] if tiers.QUICK else changes:
             spark.conf.set("spark.sql.session.timeZone", name)
@@ -154,8 +150,6 @@ def test_bounds_hold_for_what_spark_computes_around_changes_of_the_clock(spark):
                     for one, result in computed.items() if certain else ():
                         if clock_of(name).first <= one * (DAY if of_days else 1) - 400 * DAY:
                             assert value_of(function_call, one) == result, (function_call, one)
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before)
     assert checks > 10_000
     print(f"{checks:,} bounds")
 
@@ -173,9 +167,7 @@ def test_types_are_those_of_spark(spark):
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_what_catalyst_prints_is_read_again(spark, ansi):
     """Each call, written by zskip and printed by Catalyst after its optimizer, is read as the same call."""
-    before = spark.conf.get("spark.sql.ansi.enabled")
-    spark.conf.set("spark.sql.ansi.enabled", ansi)
-    try:
+    with settings(spark, ansi__enabled=ansi):
         for name in NAMES:
             data_type = DataType(name)
             calls = calls_of(name, "UTC")
@@ -192,8 +184,6 @@ def test_what_catalyst_prints_is_read_again(spark, ansi):
             found = {node.term for node in leaves}
             assert found <= {*calls, column_of(calls[0])}
             assert found >= {strip_casts(call)[0] for call in calls}
-    finally:
-        spark.conf.set("spark.sql.ansi.enabled", before)
 
 
 def test_functions_keep_the_zone_of_their_analysis(spark, tmp_path):
@@ -202,19 +192,18 @@ def test_functions_keep_the_zone_of_their_analysis(spark, tmp_path):
     hours = spark.range(0, 240).selectExpr(
         "id", "timestamp_seconds(1704067200 + id * 3600) AS ts", "DATE '2024-01-01' + CAST(id DIV 24 AS INT) AS d"
     )
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    hours.repartitionByRange(10, "ts").write.parquet(path)
-    spark.conf.unset("spark.sql.parquet.outputTimestampType")
+    with settings(spark, parquet__outputTimestampType="TIMESTAMP_MICROS"):
+        hours.repartitionByRange(10, "ts").write.parquet(path)
     opened = table(spark, path)
     opened.index()
-    before, skipped = spark.conf.get("spark.sql.session.timeZone"), 0
+    skipped = 0
     conditions = [
         "date_trunc('DAY', ts) = date_trunc('DAY', timestamp_seconds(1704240000))",
         "year(ts + INTERVAL 3 DAYS) = 2024 AND trunc(ts, 'WEEK') = DATE '2024-01-08'",
         "CAST(ts AS DATE) = d",
         "CAST(d AS TIMESTAMP) >= ts - INTERVAL 1 DAY AND id % 3 = 0",
     ]
-    try:
+    with settings(spark, session__timeZone="UTC"):
         for one, other in (
             ("Asia/Tokyo", "America/Los_Angeles"),
             ("America/Los_Angeles", "Asia/Tokyo"),
@@ -226,8 +215,6 @@ def test_functions_keep_the_zone_of_their_analysis(spark, tmp_path):
                 spark.conf.set("spark.sql.session.timeZone", other)
                 assert sorted(pruned.collect()) == sorted(full.collect()), (condition, one, other)
                 skipped += one == other and opened.last_scan.files < opened.last_scan.files_total
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before)
     assert skipped >= 2
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyspark
 import pytest
-from both_ways import Checked, files_read, outcome, settings, write_arrow, write_sql
+from both_ways import Checked, files_read, outcome, write_arrow, write_sql
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from session_settings import settings
 
 import zskip
 from zskip.errors import ColumnError

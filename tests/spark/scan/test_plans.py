@@ -11,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from both_ways import rows
 from pyspark.sql import DataFrame, SparkSession
+from session_settings import settings
 
 import zskip
 from zskip.errors import UnsupportedError
@@ -45,9 +47,8 @@ def plain(spark: SparkSession, path: Path) -> DataFrame:
 
 @pytest.fixture
 def no_broadcast(spark: SparkSession) -> Iterator[None]:
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    yield
-    spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    with settings(spark, autoBroadcastJoinThreshold="-1"):
+        yield
 
 
 def explained(frame: DataFrame, mode: str = "simple") -> str:
@@ -64,10 +65,6 @@ def kept(frame: DataFrame, mode: str = "simple") -> list[int]:
     found = KEPT.findall(text)
     assert {total for _, total in found} == {str(FILES)}, text
     return [int(files) for files, _ in found]
-
-
-def rows(frame: DataFrame) -> list[str]:
-    return sorted(map(repr, frame.collect()))
 
 
 @pytest.mark.parametrize("mode", ["simple", "extended", "formatted", "cost"])
@@ -154,15 +151,12 @@ def test_equal_scans_share_an_exchange_and_different_ones_do_not(
     def joined(one: DataFrame, other: DataFrame) -> DataFrame:
         return one.groupBy("v").count().join(other.groupBy("v").count().withColumnRenamed("count", "n"), "v")
 
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
-    try:
+    with settings(spark, adaptive__enabled="false"):
         again = zskip.table(spark, str(path)).df()
         assert "ReusedExchange" in explained(joined(frame.where("id < 250"), again.where("id < 250")))
         different = joined(frame.where("id < 250"), again.where("id < 1250"))
         assert "ReusedExchange" not in explained(different)
         assert rows(different) == rows(joined(plain.where("id < 250"), plain.where("id < 1250")))
-    finally:
-        spark.conf.unset("spark.sql.adaptive.enabled")
 
 
 def test_dynamic_partition_pruning_stays(spark: SparkSession, frame: DataFrame, plain: DataFrame) -> None:

@@ -10,6 +10,7 @@ import pytest
 import scans
 import tiers
 from pyspark.sql import SparkSession
+from session_settings import settings
 from typed_tables import random_table, write_files
 
 from zskip.formats.parquet import ParquetFormat
@@ -160,14 +161,8 @@ def test_pruned_is_full(spark: SparkSession, tmp_path: Path, seed: int, zone: st
         "spark.sql.parquet.filterPushdown": "false",
         "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     }
-    before = {name: spark.conf.get(name, None) for name in conf}
-    try:
-        for name, value in conf.items():
-            spark.conf.set(name, value)
+    with settings(spark, **conf):
         found = check(spark, tmp_path / "t", predicates)
-    finally:
-        for name, old in before.items():
-            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
     assert sum(found) > PREDICATES // 4, "hardly any predicate skipped files: the test says nothing"
 
 

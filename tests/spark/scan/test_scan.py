@@ -10,8 +10,10 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 import scans
+from both_ways import QUICK, answers, rows
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from session_settings import settings
 
 from zskip.errors import ZskipWarning
 from zskip.formats.parquet import ParquetFormat
@@ -35,10 +37,6 @@ def open_scan(spark: SparkSession, path: Path, on_scan: OnScan | None = None) ->
         return scan(spark, schema)
     index = bind_without_index(schema.snapshot, case_sensitive=False)
     return scan(spark, schema, Pruning(index=index, case_sensitive=False, on_scan=on_scan))
-
-
-def rows(frame: DataFrame) -> list[str]:
-    return sorted(map(repr, frame.collect()))
 
 
 @pytest.fixture(scope="module")
@@ -110,24 +108,16 @@ PARTITION_FILTERS = [
 ]
 
 
-@pytest.mark.parametrize("where", PARTITION_FILTERS)
-def test_partition_filters_are_exact(spark: SparkSession, partitioned: Path, where: str) -> None:
-    spark.conf.set("spark.sql.ansi.enabled", "false")
-    try:
-        assert rows(open_scan(spark, partitioned).where(where)) == rows(
-            spark.read.parquet(str(partitioned)).where(where)
-        )
-    finally:
-        spark.conf.unset("spark.sql.ansi.enabled")
+def test_partition_filters_are_exact(spark: SparkSession, partitioned: Path) -> None:
+    plain, pruned = spark.read.parquet(str(partitioned)), open_scan(spark, partitioned)
+    with settings(spark, ansi__enabled="false", **QUICK):
+        for where, expected in zip(PARTITION_FILTERS, answers(plain, PARTITION_FILTERS), strict=True):
+            assert rows(pruned.where(where)) == expected, where
 
 
 def test_partition_filter_that_fails_fails_the_query(spark: SparkSession, partitioned: Path) -> None:
-    spark.conf.set("spark.sql.ansi.enabled", "true")
-    try:
-        with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
-            open_scan(spark, partitioned).where("int(`q``x`) = 7").collect()
-    finally:
-        spark.conf.unset("spark.sql.ansi.enabled")
+    with settings(spark, ansi__enabled="true"), pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+        open_scan(spark, partitioned).where("int(`q``x`) = 7").collect()
 
 
 def test_partition_filters_skip_files(spark: SparkSession, partitioned: Path) -> None:
@@ -211,43 +201,12 @@ SHAPES: dict[str, Callable[[DataFrame], DataFrame]] = {
 
 
 @pytest.mark.parametrize("setting", ["true", "false"])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_shapes_of_queries(spark: SparkSession, partitioned: Path, shape: str, setting: str) -> None:
-    settings = ("spark.sql.adaptive.enabled", "spark.sql.parquet.enableVectorizedReader")
-    for name in settings:
-        spark.conf.set(name, setting)
-    try:
-        query = SHAPES[shape]
-        assert rows(query(open_scan(spark, partitioned))) == rows(query(spark.read.parquet(str(partitioned))))
-    finally:
-        spark.catalog.clearCache()
-        for name in settings:
-            spark.conf.unset(name)
-
-
-def test_dynamic_partition_pruning(spark: SparkSession, partitioned: Path) -> None:
-    spark.createDataFrame([(1, "one"), (9, "nine")], "k int, name string").createOrReplaceTempView("dim")
-    open_scan(spark, partitioned).createOrReplaceTempView("pruned")
-    spark.read.parquet(str(partitioned)).createOrReplaceTempView("plain")
-    query = "SELECT f.id, d.name FROM {} f JOIN dim d ON f.p = d.k WHERE d.name = 'one'"
-    spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly", "false")
-    try:
-        assert rows(spark.sql(query.format("pruned"))) == rows(spark.sql(query.format("plain")))
-    finally:
-        spark.conf.unset("spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly")
-
-
-def test_exchanges_of_equal_scans_are_reused(spark: SparkSession, partitioned: Path) -> None:
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
-    try:
-        one = open_scan(spark, partitioned).groupBy("p").count()
-        other = open_scan(spark, partitioned).groupBy("p").count()
-        plan = one.join(other.withColumnRenamed("count", "c2"), "p")._jdf.queryExecution().executedPlan().toString()
-        assert "ReusedExchange" in plan
-    finally:
-        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
-        spark.conf.unset("spark.sql.adaptive.enabled")
+def test_shapes_of_queries(spark: SparkSession, partitioned: Path, setting: str) -> None:
+    plain, pruned = spark.read.parquet(str(partitioned)), open_scan(spark, partitioned)
+    with settings(spark, adaptive__enabled=setting, parquet__enableVectorizedReader=setting):
+        for shape, query in SHAPES.items():
+            assert rows(query(pruned)) == rows(query(plain)), shape
+            spark.catalog.clearCache()
 
 
 def test_values_of_partitions_have_the_forms_of_their_types(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import tiers
 from fuzz import possible
 from pyspark.sql import SparkSession
 from search_arguments import Building
+from session_settings import settings
 
 from zskip.errors import InputError
 from zskip.predicate import (
@@ -326,8 +327,7 @@ def test_what_spark_asks_of_orc(spark: SparkSession, jvm_in_a_zone: Jvm, tmp_pat
     jvm, sources = jvm_in_a_zone, "org.apache.spark.sql.execution.datasources"
     make = jvm.call(f"{sources}.orc.OrcFilters", "createFilter")
     file_schema = [jvm.none] if version(spark) >= (4, 3) else []
-    spark.conf.set("spark.sql.datetime.java8API.enabled", java8)
-    try:
+    with settings(spark, datetime__java8API__enabled=java8):
         for where, sql in ASKED:
             frame = spark.read.schema(SCHEMA).orc(str(tmp_path)).where(where)
             condition = frame._jdf.queryExecution().optimizedPlan().condition()
@@ -335,8 +335,6 @@ def test_what_spark_asks_of_orc(spark: SparkSession, jvm_in_a_zone: Jvm, tmp_pat
             argument = make(frame._jdf.schema(), jvm.seq_of(asked), *file_schema)
             found = from_search_argument(spark, argument.get(), columns)
             assert to_sql(found) == sql, where
-    finally:
-        spark.conf.unset("spark.sql.datetime.java8API.enabled")
 
 
 def orc_schema(spark: SparkSession) -> list[dict[str, Any]]:

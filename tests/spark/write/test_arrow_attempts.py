@@ -14,6 +14,7 @@ import pytest
 import tables
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
+from session_settings import settings
 
 import zskip
 from zskip.errors import ConflictError, CorruptFileError, StorageError, UnsupportedError
@@ -114,11 +115,8 @@ def test_a_worker_without_pyarrow_leaves_it_to_spark(
 def test_a_setting_of_parquet_leaves_it_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     path = tables.make_events(tmp_path / "t")
     name = "parquet.bloom.filter.enabled#user"
-    spark.conf.set(name, "true")
-    try:
+    with settings(spark, **{name: "true"}):
         result = zskip.table(spark, str(path)).optimize(BY, files=4)
-    finally:
-        spark.conf.unset(name)
     assert (result.writer, result.writer_reason) == ("spark", f"the session sets {name}")
     assert tables.ids(path) == list(range(tables.ROWS))
 
@@ -204,11 +202,7 @@ def test_columns_in_another_order_and_columns_that_are_missing(spark: SparkSessi
     pq.write_table(full.drop_columns(["more"]), tmp_path / "missing" / "1.parquet")
     with pytest.raises(UnsupportedError, match="mergeSchema"):
         zskip.table(spark, str(tmp_path / "missing")).optimize(BY, files=2)
-    name = "spark.sql.parquet.mergeSchema"
-    spark.conf.set(name, "true")
-    try:
+    with settings(spark, parquet__mergeSchema="true"):
         result = zskip.table(spark, str(tmp_path / "missing")).optimize(BY, files=2)
-    finally:
-        spark.conf.unset(name)
     assert (result.writer, result.writer_reason) == ("arrow", "")
     assert tables.ids(tmp_path / "missing") == sorted([*range(300), *range(300)])

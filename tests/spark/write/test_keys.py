@@ -7,6 +7,7 @@ import placing
 import pyspark.sql.functions as F
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from session_settings import settings
 
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
@@ -84,15 +85,8 @@ def test_sql_keys_without_code_generation(spark: SparkSession) -> None:
     types = ("long", "string", "double", "binary")
     columns, ordinals, sample, layout = fitted(types, "zorder", "sample", 2, 9)
     frame = placing.frame_of(spark, types, columns, ordinals)
-    names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
-    before = [spark.conf.get(name) for name in names]
-    try:
-        for name, value in zip(names, ("false", "NO_CODEGEN"), strict=True):
-            spark.conf.set(name, value)
+    with settings(spark, codegen__wholeStage="false", codegen__factoryMode="NO_CODEGEN"):
         got = [r.key for r in placed(frame, layout)]
-    finally:
-        for name, value in zip(names, before, strict=True):
-            spark.conf.set(name, value)
     assert got == placing.placed_by(layout, sample, np.zeros(ROWS, np.uint64))[0]
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -34,21 +34,6 @@ from zskip.types import DataType
 pytestmark = pytest.mark.spark
 OPTIONS = WriteOptions(compression=Compression(codec="zstd"))
 AWKWARD = ["a.b", "a b", "`", "été", "x,y;{}()=", "__zskip_key", "__ZSKIP_FILE", "key", "p.q", "_metadata", "select"]
-
-
-@pytest.fixture
-def changed(spark: SparkSession) -> Iterator[dict[str, str]]:
-    """Settings to change for one test; put back afterwards."""
-    before = {}
-
-    class Settings(dict):
-        def __setitem__(self, name: str, value: str) -> None:
-            before.setdefault(name, spark.conf.get(name, None))
-            spark.conf.set(name, value)
-
-    yield Settings()
-    for name, value in before.items():
-        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
 def fields(**types: str) -> tuple[Field, ...]:
@@ -82,16 +67,16 @@ def files_in(path: Path) -> dict[int, pa.Table]:
 
 @pytest.mark.parametrize("curve", ["zorder", "hilbert"])
 def test_each_row_is_in_its_file_whatever_the_settings(
-    spark: SparkSession, tmp_path: Path, changed: dict[str, str], curve: str
+    spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None], curve: str
 ) -> None:
     source(spark, tmp_path / "t")
-    changed["spark.sql.adaptive.enabled"] = "true"
-    changed["spark.sql.adaptive.advisoryPartitionSizeInBytes"] = "1g"
-    changed["spark.sql.adaptive.coalescePartitions.parallelismFirst"] = "false"
-    changed["spark.sql.files.maxRecordsPerFile"] = "10"
-    changed["spark.sql.shuffle.partitions"] = "3"
-    changed["spark.sql.optimizer.excludedRules"] = "org.apache.spark.sql.catalyst.optimizer.ConstantFolding"
-    changed["spark.sql.parquet.compression.codec"] = "gzip"
+    conf("spark.sql.adaptive.enabled", "true")
+    conf("spark.sql.adaptive.advisoryPartitionSizeInBytes", "1g")
+    conf("spark.sql.adaptive.coalescePartitions.parallelismFirst", "false")
+    conf("spark.sql.files.maxRecordsPerFile", "10")
+    conf("spark.sql.shuffle.partitions", "3")
+    conf("spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.ConstantFolding")
+    conf("spark.sql.parquet.compression.codec", "gzip")
     session = writing_session(spark)
     frame = read(session, tmp_path / "t")
     layout = fitted(frame, fields(a="long", b="string"), [5, 1, 9], curve=curve)
@@ -151,10 +136,10 @@ def test_routes_are_where_spark_hashes_them(spark: SparkSession) -> None:
         assert (routing.spark_hash(routing.routes(files)).astype(int) % files).tolist() == list(range(files))
 
 
-def test_columns_come_back_as_they_were(spark: SparkSession, tmp_path: Path, changed: dict[str, str]) -> None:
-    changed["spark.sql.parquet.outputTimestampType"] = "INT96"
-    changed["spark.sql.parquet.datetimeRebaseModeInWrite"] = "CORRECTED"
-    changed["spark.sql.parquet.int96RebaseModeInWrite"] = "CORRECTED"
+def test_columns_come_back_as_they_were(spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None]) -> None:
+    conf("spark.sql.parquet.outputTimestampType", "INT96")
+    conf("spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED")
+    conf("spark.sql.parquet.int96RebaseModeInWrite", "CORRECTED")
     rows = 200
     columns = [placing.values_of(kind, rows, 6) for kind in placing.TYPES]
     frame = placing.frame_of(spark, placing.TYPES, columns, [0] * rows).drop("p")
@@ -195,12 +180,12 @@ def test_awkward_column_names(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(after.collect()) == sorted(spark.read.parquet(str(tmp_path / "t")).collect())
 
 
-def test_names_that_differ_only_in_case(spark: SparkSession, tmp_path: Path, changed: dict[str, str]) -> None:
+def test_names_that_differ_only_in_case(spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None]) -> None:
     pq.write_table(
         pa.table({"a": range(60), "A": [i * 7 % 60 for i in range(60)], "__Zskip_Key": [1] * 60}),
         tmp_path / "t.parquet",
     )
-    changed["spark.sql.caseSensitive"] = "true"
+    conf("spark.sql.caseSensitive", "true")
     session = writing_session(spark)
     frame = session.read.parquet(str(tmp_path / "t.parquet")).selectExpr("*", "0 AS part")
     rewrite(frame, "part", fitted(frame, fields(a="long", A="long"), [2]), str(tmp_path / "out"), OPTIONS)
@@ -209,15 +194,17 @@ def test_names_that_differ_only_in_case(spark: SparkSession, tmp_path: Path, cha
     assert after["A"].to_pylist() == [i * 7 % 60 for i in range(60)]
 
 
-def test_dates_before_the_gregorian_calendar_stay(spark: SparkSession, tmp_path: Path, changed: dict[str, str]) -> None:
+def test_dates_before_the_gregorian_calendar_stay(
+    spark: SparkSession, tmp_path: Path, conf: Callable[[str, str], None]
+) -> None:
     modes = ("spark.sql.parquet.datetimeRebaseModeInWrite", "spark.sql.parquet.int96RebaseModeInWrite")
     for mode in modes:
-        changed[mode] = "CORRECTED"
+        conf(mode, "CORRECTED")
     spark.sql("SELECT id, DATE '1500-01-01' AS d, TIMESTAMP '1200-02-29 01:02:03' AS t FROM range(20)").write.parquet(
         str(tmp_path / "t")
     )
     for mode in modes:
-        changed[mode] = "EXCEPTION"
+        conf(mode, "EXCEPTION")
     frame = writing_session(spark).read.parquet(str(tmp_path / "t")).selectExpr("*", "0 AS part")
     rewrite(frame, "part", fitted(frame, fields(id="long", d="date"), [2]), str(tmp_path / "out"), OPTIONS)
     after = spark.read.parquet(str(tmp_path / "out"))
