@@ -417,20 +417,6 @@ def test_a_disk_that_refuses_leaves_the_old_index(storage, storage_class, snap, 
     assert index_files(tmp_path) == before
 
 
-def test_one_bound_index_serves_many_threads(storage, tmp_path, indexed):
-    for i in range(5):
-        write(tmp_path, f"{i}.parquet", i)
-    bound = indexed(storage, FIELDS)
-    results = []
-    threads = [threading.Thread(target=lambda: results.append(bound.column(("a",)))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 8
-    assert all(stats is results[0] for stats in results)
-
-
 def test_threads_wait_for_nobody_who_reads_another_column(storage, tmp_path, indexed, monkeypatch):
     write(tmp_path, "0.parquet", 5)
     bound = indexed(storage, FIELDS)

@@ -7,7 +7,6 @@ import io
 import logging
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -181,19 +180,6 @@ def test_a_changed_table_is_read_as_it_was_opened(spark: SparkSession, tmp_path:
     after = table.df()
     assert after.where("v = 3 AND id < 300").count() == 43
     assert re.search(r"kept \d of 6 files", explained(after.where("v = 3")))
-
-
-def test_several_threads(frame: DataFrame) -> None:
-    def work(i: int) -> tuple[list[int], int]:
-        query = frame.where(f"id >= {100 * i} AND id < {100 * i + 150}")
-        return kept_quietly(query), query.count()
-
-    def kept_quietly(query: DataFrame) -> list[int]:
-        text = query._jdf.queryExecution().executedPlan().toString()
-        return [int(files) for files, _ in KEPT.findall(text)]
-
-    with ThreadPoolExecutor(6) as pool:
-        assert list(pool.map(work, range(20))) == [([2], 150)] * 20
 
 
 def test_many_plans_forget_the_first(frame: DataFrame) -> None:

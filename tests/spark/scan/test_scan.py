@@ -15,9 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from session_settings import settings
 
-from zskip.errors import ZskipWarning
 from zskip.formats.parquet import ParquetFormat
-from zskip.index import BoundIndex, bind_without_index
+from zskip.index import bind_without_index
 from zskip.records import PruneResult, ScanReport
 from zskip.spark.formats import open_reader
 from zskip.spark.scan.bridge.filters import Filters
@@ -144,18 +143,6 @@ def test_paths_reach_hadoop_as_in_spark(spark: SparkSession, tmp_path: Path) -> 
         plain.selectExpr("_metadata.file_path", "input_file_name()", "_metadata.file_modification_time").distinct()
     )
     assert sorted(frame.inputFiles()) == sorted(plain.inputFiles())
-
-
-def test_failing_prune_keeps_all_files_and_warns(
-    spark: SparkSession, partitioned: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> PruneResult:
-        raise RuntimeError("out of luck")
-
-    monkeypatch.setattr(BoundIndex, "prune", fail)
-    frame = open_scan(spark, partitioned, lambda _: None).where("id = 5")
-    with pytest.warns(ZskipWarning, match="out of luck"):
-        assert frame.count() == 1
 
 
 def test_files_that_prune_drops_are_not_read(
