@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from zskip.predicate import opaque
+from zskip.predicate.calls import Side
 from zskip.predicate.casts import cast_term, strip_casts, to_common_type
 from zskip.predicate.literals import Literal, common, compare, is_nan, never
 from zskip.predicate.tree import (
@@ -22,8 +23,6 @@ from zskip.predicate.tree import (
 )
 from zskip.types import INTEGERS, UTF8_LCASE, Encoded, value_range
 
-Side: TypeAlias = "Term | Literal | None"
-"""One side of a comparison; None if it is not understood."""
 TextTest: TypeAlias = type[StartsWith | EndsWith | Contains]
 _EXCHANGED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

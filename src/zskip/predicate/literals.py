@@ -49,6 +49,24 @@ class Literal:
     `timestamp_ntz`, `time` in nanoseconds, `micros` or `months` of an interval, or `null`."""
     value: object
     """For a null, the type that it is cast to, or None."""
+    type: str = ""
+    """Of an integer whose type is written, its name; `day` of an interval that has only days."""
+
+
+def literal_text(literal: Literal) -> str | None:
+    """Write a plain number, string, or boolean in its normal form; None for others.
+
+    >>> literal_text(Literal("decimal", decimal.Decimal("1.50"))), literal_text(Literal("string", "it's"))
+    ('1.50BD', "'it\\\\'s'")
+    """
+    value = literal.value
+    if literal.kind == "string":
+        return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
+        return f"{value:f}BD"
+    if literal.kind == "double" and isinstance(value, float) and math.isfinite(value):
+        return f"{value!r}D"
+    return str(value).lower() if literal.kind in ("int", "boolean") else None
 
 
 def compare(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:

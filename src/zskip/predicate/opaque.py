@@ -15,6 +15,7 @@ from typing import Any
 from sqlglot.dialects.dialect import Dialect
 
 from zskip.errors import InputError
+from zskip.predicate.literals import INTEGER_TYPES
 from zskip.predicate.tree import Call, Column, Opaque, Term
 from zskip.types import UTF8_LCASE, DataType, Form
 
@@ -70,8 +71,8 @@ OF_TYPES = {"hash", "xxhash64"}
 _VARIANT = DataType("variant")
 _PATH = re.compile(r"""\.(\w+)|\[(\d+)\]|\[(?:'([^'\\]*)'|"([^"\\]*)")\]""")
 _VARIANT_TYPES = {
-    **{"BOOLEAN": "boolean", "TINYINT": "byte", "SMALLINT": "short", "INT": "integer", "BIGINT": "long"},
-    **{"FLOAT": "float", "DOUBLE": "double", "STRING": "string", "DATE": "date"},
+    **INTEGER_TYPES,
+    **{name.upper(): name for name in ("boolean", "float", "double", "string", "date")},
 }
 """By their names in SQL, the types of what is taken out of a variant; decimals are besides."""
 _TYPE_NAMES = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT"}

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from zskip.errors import ColumnError
-from zskip.predicate import opaque
-from zskip.predicate.bind import Side, TextTest, compare_sides, has_part, is_in, is_in_values
+from zskip.predicate import calls
+from zskip.predicate.bind import TextTest, compare_sides, has_part, is_in, is_in_values
+from zskip.predicate.calls import Side
 from zskip.predicate.casts import cast_term, sql_name, strip_casts
 from zskip.predicate.columns import Attributes, name_parts
 from zskip.predicate.elements import element_of, exists, keys_of, values_of
 from zskip.predicate.literals import Literal
-from zskip.predicate.sql.literals import cast_literal, literal_text
+from zskip.predicate.sql.literals import cast_literal
 from zskip.predicate.sql.parse import parse, parse_side
 from zskip.predicate.sql.tokens import shorten
 from zskip.predicate.tree import (
@@ -35,7 +36,7 @@ from zskip.predicate.tree import (
     Term,
     Unknown,
 )
-from zskip.types import UTF8_LCASE, DataType
+from zskip.types import INTEGERS, UTF8_LCASE, DataType
 
 Node = Sequence[Any]
 """The kind of a node, and what belongs to it."""
@@ -43,7 +44,6 @@ _DEEPEST = 100
 """The deepest nesting of operators, since later walks along the tree are recursive."""
 _DEEPEST_CAST = 16
 _TEXT_TESTS: dict[str, TextTest] = {"starts": StartsWith, "ends": EndsWith, "contains": Contains}
-_INTEGERS = ("byte", "short", "integer", "long")
 
 
 def from_catalyst(node: Node, attributes: Attributes, *, timezone: str) -> Predicate:
@@ -217,25 +217,14 @@ class _Reader:
                 term = None if term is None else cast_term(term, target.replace(",", ", "), self._timezone)
             return term
         if kind == "call":
-            return self._call(node[1], node[2])
+            return calls.call(node[1], [self._side(side) for side in node[2]], self._timezone)
         return parse_side(node[1], self._attributes, timezone=self._timezone) if kind == "side" else None
-
-    def _call(self, name: str, nodes: Sequence[Node]) -> Term | None:
-        sides = [self._side(node) for node in nodes]
-        if name in ("mod", "pmod"):
-            term, number = sides
-            if term is None or isinstance(term, Literal) or not isinstance(number, Literal):
-                return None
-            return opaque.remainder(name, term, number.value) if isinstance(number.value, int) else None
-        arguments = [literal_text(side) if isinstance(side, Literal) else side for side in sides]
-        known = [argument for argument in arguments if argument is not None]
-        return opaque.call(name, tuple(known), self._timezone) if len(known) == len(arguments) else None
 
     def _literal(self, data_type: str, value: Any) -> Literal | None:
         if value is None:
             return Literal("null", sql_name(DataType(data_type)))
-        if data_type in _INTEGERS:
-            return Literal("int", value)
+        if data_type in INTEGERS:
+            return Literal("int", value, data_type)
         if data_type in ("string", UTF8_LCASE):
             return Literal(data_type, value)
         if data_type.startswith("time("):

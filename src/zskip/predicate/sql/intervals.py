@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from zskip.predicate.literals import Literal
+
 _FIELDS = {"DAY": 86_400 * 10**6, "HOUR": 3600 * 10**6, "MINUTE": 60 * 10**6, "SECOND": 10**6}
 """Microseconds of each field."""
 _MONTHS = {"YEAR": 12, "MONTH": 1}
@@ -23,16 +25,12 @@ _SEPARATORS = {"MONTH": "-", "HOUR": " "}
 """The separator before a field, if not a colon."""
 
 
-def interval_micros(node: Any) -> tuple[int, bool] | None:
-    """Return the microseconds of a day-time interval, and whether its type has only days; None for others."""
-    interval = _read(node, _FIELDS)
-    return None if interval is None else (interval[0], interval[1] == ["DAY"])
-
-
-def interval_months(node: Any) -> int | None:
-    """Return the months of a year-month interval; None for others."""
-    interval = _read(node, _MONTHS)
-    return None if interval is None else interval[0]
+def read_interval(node: Any) -> Literal | None:
+    """Read an interval of days and time, or of years and months; None for others."""
+    months, micros = _read(node, _MONTHS), _read(node, _FIELDS)
+    if months is not None:
+        return Literal("months", months[0])
+    return None if micros is None else Literal("micros", micros[0], "day" if micros[1] == ["DAY"] else "")
 
 
 def _read(node: Any, sizes: dict[str, int]) -> tuple[int, list[str]] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from sqlglot import TokenType
@@ -15,7 +15,7 @@ from zskip.predicate.elements import EXPLODE
 from zskip.predicate.sql.parse import parse_term
 from zskip.predicate.sql.tokens import Token, tokens_of
 from zskip.predicate.text import term_sql
-from zskip.predicate.tree import Column, Opaque, Term
+from zskip.predicate.tree import Column, Opaque, Term, parts_of
 from zskip.records import Field
 
 _MAY_BE_EXPRESSION = re.compile(r"[(\[:%*+]|\s[-/]\s|^-")
@@ -81,20 +81,12 @@ def key_term(columns: Columns, field: Field, *, timezone: str) -> Term | None:
 
 
 def _check_function(name: str, term: Term) -> None:
-    for part in _parts_of(term):
+    for part in parts_of(term):
         if isinstance(part, Opaque) and (part.function == "geo_distance" or opaque.evaluator(part.function)):
             raise ColumnError(
                 f'cannot cluster by "{name}": Spark, which computes keys, does not know {part.function}; store it as a '
                 "column"
             )
-
-
-def _parts_of(term: Term) -> Iterator[Term]:
-    yield term
-    inner = () if isinstance(term, Column) else term.arguments if isinstance(term, Opaque) else (term.term,)
-    for part in inner:
-        if not isinstance(part, str):
-            yield from _parts_of(part)
 
 
 def _tokens_of(name: str) -> list[Token]:

@@ -91,10 +91,7 @@ class Leaves:
 
     def _compare(self, op: str, left: Node, right: Node) -> Predicate | None:
         """Bind `left op right` of a term and a literal in either order, or of two terms; None for anything else."""
-        return compare_sides(op, self._side(left), self._side(right), self._timezone)
-
-    def _side(self, node: Node) -> Term | Literal | None:
-        return self._term(node) or self._literal(node)
+        return compare_sides(op, self._terms.side(left), self._terms.side(right), self._timezone)
 
     def _not_equal(self, node: Node) -> Predicate | None:
         term = self._term(node.this)

@@ -19,7 +19,7 @@ from zskip.predicate.literals import (
     time_nanos,
     timestamp_micros,
 )
-from zskip.predicate.sql.intervals import interval_micros, interval_months
+from zskip.predicate.sql.intervals import read_interval
 from zskip.types import INTEGERS, DataType
 
 Node = Any
@@ -49,27 +49,11 @@ def read_literal(node: Node, timezone: str) -> Literal | None:
     if isinstance(node, exp.Neg):
         return _negative(node.this.unnest(), timezone)
     if isinstance(node, exp.Interval):
-        return _interval(node)
+        return read_interval(node)
     if isinstance(node, exp.Cast):
         inner = read_literal(node.this, timezone)
         return None if inner is None else cast_literal(inner, type_name(node.to), timezone)
     return None
-
-
-def literal_text(literal: Literal) -> str | None:
-    """Write a plain number, string, or boolean in its normal form; None for others.
-
-    >>> literal_text(Literal("decimal", decimal.Decimal("1.50"))), literal_text(Literal("string", "it's"))
-    ('1.50BD', "'it\\\\'s'")
-    """
-    value = literal.value
-    if literal.kind == "string":
-        return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
-    if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
-        return f"{value:f}BD"
-    if literal.kind == "double" and isinstance(value, float) and math.isfinite(value):
-        return f"{value!r}D"
-    return str(value).lower() if literal.kind in ("int", "boolean") else None
 
 
 def text_of(node: Node) -> str:
@@ -129,7 +113,8 @@ def cast_literal(literal: Literal, target: str, timezone: str) -> Literal | None
         literal = Literal("int", value := int(str(value)))
     if target in INTEGER_TYPES and literal.kind == "int":
         bits = INTEGERS[INTEGER_TYPES[target]]
-        return literal if -(2 ** (bits - 1)) <= cast(int, value) < 2 ** (bits - 1) else None
+        fits = -(2 ** (bits - 1)) <= cast(int, value) < 2 ** (bits - 1)
+        return Literal("int", value, INTEGER_TYPES[target]) if fits else None
     if target in ("DOUBLE", "FLOAT") and literal.kind in ("int", "decimal", "double", "string"):
         return _as_float(value, target)
     if target.startswith("DECIMAL(") and literal.kind in ("string", "decimal", "int"):
@@ -166,13 +151,6 @@ def _negate(literal: Literal | None) -> Literal | None:
     if isinstance(literal.value, decimal.Decimal):
         return Literal(literal.kind, literal.value.copy_negate())
     return Literal(literal.kind, -cast(Any, literal.value))
-
-
-def _interval(node: Node) -> Literal | None:
-    months, micros = interval_months(node), interval_micros(node)
-    if months is not None:
-        return Literal("months", months)
-    return None if micros is None else Literal("micros", micros[0])
 
 
 def _as_float(value: object, target: str) -> Literal | None:

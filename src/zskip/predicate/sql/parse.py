@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
 from zskip.errors import PredicateError
+from zskip.predicate.calls import UNIT_ALIASES
 from zskip.predicate.columns import Columns
 from zskip.predicate.functions.times import UNITS
 from zskip.predicate.literals import Literal
@@ -20,7 +21,7 @@ from zskip.predicate.sql import element_tests
 from zskip.predicate.sql.extractions import call_extractions
 from zskip.predicate.sql.leaves import Leaves
 from zskip.predicate.sql.literals import Node
-from zskip.predicate.sql.terms import UNIT_ALIASES, Terms
+from zskip.predicate.sql.terms import Terms
 from zskip.predicate.sql.tokens import has_plain_units, hide_escapes, is_deep, mark_calls, shorten, tokens_of
 from zskip.predicate.tree import Predicate, Term, Unknown
 
@@ -104,7 +105,7 @@ class _Text:
             return None
         node = self._parse()
         elements = self._terms.elements(node) if of_elements else None
-        return elements or self._terms.find(node) or self._terms.literal(node)
+        return elements or self._terms.side(node)
 
     def term(self) -> Term:
         """Parse the text as a term, or as the elements of an array."""
