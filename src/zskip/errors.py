@@ -12,7 +12,7 @@ ZskipError
 ├── StorageError             the file system refused (permission, disk full)
 └── MissingDependencyError   Java, PySpark or another optional part is not installed
 
-ZskipWarning                 the answer is right, but something made it slower than it could be
+ZskipWarning                 the answer is right, but slower than it could be
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class MissingDependencyError(ZskipError, ImportError):
 
 
 class ZskipWarning(UserWarning):
-    """The answer is right, but something made it slower than it could be."""
+    """The answer is right, but slower than it could be."""
 
 
 def public(call: Callable[P, T]) -> Callable[P, T]:

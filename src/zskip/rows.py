@@ -337,7 +337,7 @@ def _(explanation: Explanation) -> list[Block]:
     regret = explanation.regret
     if regret is not None:
         parts.append(
-            f"{regret.matching_rows:,} rows match; {regret.files:,} of the files read held none of them "
+            f"{regret.matching_rows:,} rows match; {regret.files:,} of the files read contain none of them "
             f"({show_size(regret.bytes)})"
         )
     return parts

@@ -219,4 +219,4 @@ def test_it_says_what_it_is() -> None:
     assert "not recorded" in str(Workload(queries=()))
     assert "no scan has been seen" in str(Workload(queries=(), recording=True))
     text = str(Workload.of([("l_partkey = 1", 35), ("b < 2", 65)]))
-    assert "l_partkey = ? : 35 %" in text
+    assert "l_partkey = ?  35 %" in text

@@ -35,7 +35,7 @@ def show_page(page: Path) -> None:
     import webbrowser
 
     if not webbrowser.open(page.as_uri()):
-        _say("warning", "yellow", f"no browser was found; open {page.as_uri()} in one")
+        _say("warning", "yellow", f"no browser opens here; open {page.as_uri()} in one")
 
 
 def main() -> NoReturn:

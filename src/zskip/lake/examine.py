@@ -224,7 +224,7 @@ def queries_a_day(workload: Workload) -> float:
 
 
 def measure_reads(bound: BoundIndex, parsed: ParsedWorkload, plan: PlannedTable | None) -> FileReads:
-    """Which files recorded queries read; without any, made-up ones along the layout, or all files."""
+    """Which files recorded queries read; without any, what random ones along the layout read, or all files."""
     if len(parsed):
         masks: Bools = np.array([bound.prune(predicate).kept for predicate in parsed.predicates])
         return FileReads(share=parsed.weights @ masks, masks=masks, weights=parsed.weights)

@@ -23,7 +23,7 @@ class TableHealth:
     """
 
     table: str
-    """Its path or name, as it was found."""
+    """Its path, or its name in a catalog."""
     format: str = ""
     files: int = 0
     bytes: int = 0
@@ -38,7 +38,7 @@ class TableHealth:
     overlap: float | None = None
     """Mean share (0 to 1) of the files that hold a value of the first column in `clustered_by`; None if unknown."""
     queries_a_day: float = 0.0
-    """As recorded, recent days counting more; where nothing is recorded, one made-up query a day."""
+    """As recorded, recent days counting more; one a day is assumed where nothing is recorded."""
     is_recorded: bool = False
     bytes_read_a_day: float = 0.0
     files_read_a_day: float = 0.0

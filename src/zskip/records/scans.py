@@ -115,6 +115,6 @@ class Explanation:
             lines.append(f"  read, and pruned further, by the format itself, since the table uses {self.reader}")
         if self.regret is not None:
             lines.append(
-                f"  {self.regret.files:,} of the files read held none of {self.regret.matching_rows:,} matching rows"
+                f"  {self.regret.files:,} of the files read contain none of {self.regret.matching_rows:,} matching rows"
             )
         return "\n".join(lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zskip.advisor.workload.workload import Problem
-from zskip.rows import Block, Grid, Share, shows
+from zskip.rows import Block, Grid, Share, shows, to_text
 from zskip.units import show_size
 
 WORTH = 0.9
@@ -113,13 +113,7 @@ class Advice:
         return f"Rows in the files that are read, by the number of columns: {steps}. {more}"
 
     def __str__(self) -> str:
-        lines = [f"{self.path}, on {self.workload}", self.sentence, ""]
-        rows = [("as it is", self.current), *((c.name, c) for c in self.candidates)]
-        width = max(len(name) for name, _ in rows)
-        lines.append(f"{'layout':<{width}}  {'files':>8}  {'rows in files':>20}  {'rows decoded':>20}  slower")
-        lines += [f"{name:<{width}}  {_format_row(c)}" for name, c in rows]
-        lines += ["", *_list_details(self)]
-        return "\n".join(lines)
+        return to_text(_blocks(self))
 
 
 def _list_details(advice: Advice) -> list[str]:
@@ -151,12 +145,6 @@ def _recommend(advice: Advice) -> str:
     )
 
 
-def _format_row(c: Candidate) -> str:
-    kept = f"{_percent(c.kept)} ({_percent(c.kept_low)}-{_percent(c.kept_high)})"
-    decoded = f"{_percent(c.decoded)} ({_percent(c.decoded_low)}-{_percent(c.decoded_high)})"
-    return f"{c.files:>8,}  {kept:>20}  {decoded:>20}  {len(c.slower):,}"
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
@@ -167,7 +155,7 @@ def _(candidate: Candidate) -> list[Block]:
 
 
 @shows(Advice)
-def _(advice: Advice) -> list[Block]:
+def _blocks(advice: Advice) -> list[Block]:
     rows = tuple(
         (
             name,

@@ -95,7 +95,7 @@ class Reads:
     decoded: Floats
     """(queries,) in pages that Spark decodes."""
     unseen: float = 0.0
-    """The mean share of the rows in files that made-up queries read."""
+    """The mean share of the rows in files that random queries read."""
 
 
 def fit_layout(
@@ -108,7 +108,7 @@ def fit_layout(
     beside: Sequence[tuple[Values, Floats]] = (),
     guide: Layout | None = None,
 ) -> Layout:
-    """Fit one layout to a workload and to made-up queries of weight `target.unseen`; to these alone if it is empty.
+    """Fit one layout to a workload and to random queries of weight `target.unseen`; to these alone if it is empty.
 
     beside: as `fit` takes it; guide: a layout of the same columns, whose cuts are reused as far as the sample has rows
     for them, if the curve is one that needs a workload.

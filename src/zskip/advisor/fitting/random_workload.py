@@ -1,4 +1,4 @@
-"""A made-up workload as predicates, for tables whose queries are unknown."""
+"""A random workload as predicates, for tables whose queries are unknown."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from zskip.errors import InputError
-from zskip.rows import Block, Grid, Share, shows
+from zskip.rows import Block, Grid, Share, shows, to_text
 
 _LITERAL = re.compile(
     r"(`(?:[^`]|``)*`)"  # a quoted name stays
@@ -98,17 +98,7 @@ class Workload:
         return cls(queries=merge([_read(entry, i) for i, entry in enumerate(entries, 1)]))
 
     def __str__(self) -> str:
-        if not self.queries:
-            state = "is being recorded, and no scan has been seen yet" if self.recording else "is not recorded"
-            return f"the workload {state}"
-        since = "" if self.since is None else f" since {self.since:%Y-%m-%d %H:%M} UTC"
-        many = f"{self.scans:,} scans{since}, " if self.scans else ""
-        lines = [f"{many}{len(self.queries):,} different predicates ({self.source})"]
-        shapes = self.shapes()
-        lines += [f"  {_short(text)} : {100 * share:.0f} %" for text, share in list(shapes.items())[:_SHOWN]]
-        if len(shapes) > _SHOWN:
-            lines.append(f"  and {len(shapes) - _SHOWN:,} other shapes")
-        return "\n".join([*lines, *map(str, self.problems)])
+        return to_text(_blocks(self))
 
 
 def shape(where: str) -> str:
@@ -159,11 +149,18 @@ def _short(text: str, limit: int = 100) -> str:
 
 
 @shows(Workload)
-def _(workload: Workload) -> list[Block]:
-    first, *others = str(workload).splitlines()
-    shapes = list(workload.shapes().items()) if workload.queries else []
-    if not shapes:
-        return [first, *others]
+def _blocks(workload: Workload) -> list[Block]:
+    if not workload.queries:
+        state = "is being recorded, and no scan has been seen yet" if workload.recording else "is not recorded"
+        return [f"the workload {state}"]
+    since = "" if workload.since is None else f" since {workload.since:%Y-%m-%d %H:%M} UTC"
+    many = f"{workload.scans:,} scans{since}, " if workload.scans else ""
+    shapes = list(workload.shapes().items())
     rows = tuple((_short(text), Share(share, f"{100 * share:.0f} %")) for text, share in shapes[:_SHOWN])
     more = [f"and {len(shapes) - _SHOWN:,} other shapes"] if len(shapes) > _SHOWN else []
-    return [first, Grid(("shape", "share"), rows), *more, *map(str, workload.problems)]
+    return [
+        f"{many}{len(workload.queries):,} different predicates ({workload.source})",
+        Grid(("shape", "share"), rows),
+        *more,
+        *map(str, workload.problems),
+    ]

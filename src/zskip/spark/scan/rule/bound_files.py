@@ -47,7 +47,7 @@ _log = logging.getLogger("zskip.scan")
 class BoundFiles:
     """An index bound to the files that it describes, whichever of them a relation lists.
 
-    It may be asked from several threads.
+    Several threads may use it.
     """
 
     def __init__(
