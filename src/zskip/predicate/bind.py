@@ -10,18 +10,22 @@ from zskip.predicate.calls import Side
 from zskip.predicate.casts import cast_term, strip_casts, to_common_type
 from zskip.predicate.literals import Literal, common, compare, is_nan, never
 from zskip.predicate.tree import (
+    And,
     Compare,
     CompareTerms,
     Constant,
     Contains,
     EndsWith,
     In,
+    IsNull,
+    Not,
     Or,
     Predicate,
     StartsWith,
     Term,
 )
-from zskip.types import INTEGERS, UTF8_LCASE, Encoded, value_range
+from zskip.predicate.type_names import sql_name
+from zskip.types import INTEGERS, UTF8_LCASE, Encoded, Form, value_range
 
 TextTest: TypeAlias = type[StartsWith | EndsWith | Contains]
 _EXCHANGED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -71,6 +75,56 @@ def align(term: Term, literal: Literal | None, timezone: str) -> tuple[Term, Lit
         return term, literal
     cast_literals = common(inner, [literal], casts)
     return None if cast_literals is None else (inner, cast_literals[0])
+
+
+def not_equal(left: Side, right: Side, timezone: str) -> Predicate | None:
+    """Bind `left != right`."""
+    if left == right and left is not None and not isinstance(left, Literal):
+        return never(left)
+    equal = compare_sides("=", left, right, timezone)
+    return None if equal is None else Not(equal)
+
+
+def null_safe_equal(left: Side, right: Side, timezone: str) -> Predicate | None:
+    """Bind `left <=> right`: both null, or neither and equal; never null itself."""
+    if isinstance(left, Literal):
+        left, right = right, left
+    if left is None or right is None or isinstance(left, Literal):
+        return None
+    if isinstance(right, Literal):
+        side = align(left, right, timezone)
+        if side is None:
+            return None
+        term, literal = side
+        if literal.kind == "null":
+            return IsNull(term) if literal.value in (None, sql_name(term.type)) else None
+        equal = compare("=", term, literal, timezone)
+        return None if equal is None else And((Not(IsNull(term)), equal))
+    sides = to_common_type(left, right, timezone)
+    if sides is None:
+        return None
+    left_null, right_null = map(is_null, sides)
+    return Or((And((left_null, right_null)), And((Not(left_null), Not(right_null), CompareTerms("=", *sides)))))
+
+
+def is_null(term: Term) -> IsNull:
+    """Bind `term IS NULL`."""
+    return IsNull(strip_casts(term)[0])
+
+
+def is_true(term: Term | None) -> Predicate | None:
+    """Bind a boolean term as a condition; None for others."""
+    return Compare("=", term, 1) if term is not None and term.type.name == "boolean" else None
+
+
+def is_nan_value(term: Term | None) -> Predicate | None:
+    """Bind `isnan(term)`, which is never null; other numbers are cast to double and are never NaN."""
+    if term is None:
+        return None
+    term, _ = strip_casts(term)
+    if term.type.form is Form.FLOAT:
+        return And((Not(IsNull(term)), Compare("=", term, float("nan"))))
+    return And((Not(IsNull(term)), never(term))) if term.type.is_integer or term.type.is_decimal else None
 
 
 def is_in(term: Term, literals: Sequence[Literal], timezone: str) -> Predicate | None:

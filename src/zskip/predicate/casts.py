@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from zskip.predicate import functions, opaque
 from zskip.predicate.functions.numbers import cast_result
-from zskip.predicate.literals import INTEGER_TYPES, WHOLE_DIGITS
+from zskip.predicate.literals import WHOLE_DIGITS
 from zskip.predicate.tree import Call, Opaque, Term
+from zskip.predicate.type_names import named_type, sql_name
 from zskip.types import INTEGERS, DataType
-
-_SQL_NAMES = {name: sql for sql, name in INTEGER_TYPES.items()}
-_NAMES = {**INTEGER_TYPES, "TIMESTAMP_LTZ": "timestamp"}
 
 
 def cast_term(term: Term, target: str, timezone: str) -> Term | None:
@@ -20,7 +18,7 @@ def cast_term(term: Term, target: str, timezone: str) -> Term | None:
         return term if clock.time_unit <= term.type.time_unit else None
     if term.type.name == "variant" or (isinstance(term, Opaque) and term.type.name == "string"):
         return opaque.cast(term, target, timezone)
-    return functions.cast(term, DataType(_NAMES.get(target, target.lower().replace(" ", ""))), timezone)
+    return functions.cast(term, named_type(target), timezone)
 
 
 def strip_casts(term: Term) -> tuple[Term, list[str]]:
@@ -43,17 +41,6 @@ def to_common_type(left: Term, right: Term, timezone: str) -> tuple[Term, Term] 
             return None
         left, right = left_cast, right_cast
     return (left, right) if left.type.form is not None else None
-
-
-def sql_name(data_type: DataType) -> str:
-    """Return the SQL name of a type.
-
-    >>> sql_name(DataType("long")), sql_name(DataType("decimal(9,2)"))
-    ('BIGINT', 'DECIMAL(9, 2)')
-    """
-    if data_type.is_decimal:
-        return f"DECIMAL({data_type.precision}, {data_type.scale})"
-    return _SQL_NAMES.get(data_type.name, data_type.name.upper())
 
 
 def _common_type(left: DataType, right: DataType) -> DataType | None:

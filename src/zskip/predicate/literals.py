@@ -17,6 +17,7 @@ from fractions import Fraction
 import numpy as np
 
 from zskip.predicate.tree import Column, Compare, Constant, In, Predicate, Term
+from zskip.predicate.type_names import INTEGER_TYPES, named_type, sql_name
 from zskip.predicate.zones import micros_of, zone_of
 from zskip.types import DataType, Encoded, Form, encode_decimal, value_range
 
@@ -36,8 +37,6 @@ _CYCLE, _CYCLE_MICROS = 400, 146_097 * 86_400 * 10**6
 """The calendar repeats after so many years, of so many microseconds."""
 _FIRST_SAFE_YEAR = 1970
 """Before this year the zone data of Java and Python may differ, since they merge names in different ways."""
-INTEGER_TYPES = {"TINYINT": "byte", "SMALLINT": "short", "INT": "integer", "BIGINT": "long"}
-"""Integer types by their SQL names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def common(term: Term, literals: list[Literal], casts: list[str]) -> list[Litera
         return None  # A single may have rounded the others.
     if term.type.name == "date" and any(_is_no_date(literal) for literal in literals):
         return None  # Outside ANSI mode, Spark compares dates with a list of strings as strings.
-    types = [term.type, *(DataType(cast.lower().replace(" ", "")) for cast in casts)]
+    types = [term.type, *map(named_type, casts)]
     if term.type.form is Form.FLOAT or not ("decimal" in kinds or any(t.is_decimal for t in types)):
         return literals
     sizes = [(t.precision - t.scale, t.scale) for t in types if t.is_decimal]
@@ -168,17 +167,8 @@ def _is_no_date(literal: Literal) -> bool:
 def _compares_directly(data_type: DataType, cast: str) -> bool:
     """Whether a value cast to a type compares with a column as numbers do, or without any cast."""
     if data_type.is_integer or data_type.is_decimal or data_type.form is Form.FLOAT:
-        return cast in INTEGER_TYPES or cast == "DOUBLE" or cast.startswith("DECIMAL(") or is_type(data_type, cast)
-    return is_type(data_type, cast)
-
-
-def is_type(data_type: DataType, name: str) -> bool:
-    """Whether a type has this name in SQL.
-
-    >>> is_type(DataType("long"), "BIGINT"), is_type(DataType("decimal(9,2)"), "DECIMAL(9, 2)")
-    (True, True)
-    """
-    return data_type.name == INTEGER_TYPES.get(name, name.lower().replace(" ", ""))
+        return cast in INTEGER_TYPES or cast == "DOUBLE" or cast.startswith("DECIMAL(") or cast == sql_name(data_type)
+    return cast == sql_name(data_type)
 
 
 def _to_double(literal: Literal) -> Literal:

@@ -15,8 +15,8 @@ from typing import Any
 from sqlglot.dialects.dialect import Dialect
 
 from zskip.errors import InputError
-from zskip.predicate.literals import INTEGER_TYPES
 from zskip.predicate.tree import Call, Column, Opaque, Term
+from zskip.predicate.type_names import named_type
 from zskip.types import UTF8_LCASE, DataType, Form
 
 Arguments = tuple[Term | str, ...]
@@ -70,11 +70,8 @@ OF_TYPES = {"hash", "xxhash64"}
 
 _VARIANT = DataType("variant")
 _PATH = re.compile(r"""\.(\w+)|\[(\d+)\]|\[(?:'([^'\\]*)'|"([^"\\]*)")\]""")
-_VARIANT_TYPES = {
-    **INTEGER_TYPES,
-    **{name.upper(): name for name in ("boolean", "float", "double", "string", "date")},
-}
-"""By their names in SQL, the types of what is taken out of a variant; decimals are besides."""
+_VARIANT_TYPES = {"boolean", "byte", "short", "integer", "long", "float", "double", "string", "date"}
+"""Of what is taken out of a variant; decimals are besides."""
 _TYPE_NAMES = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT"}
 _OF_ZONES = ("string", "date")
 """Types that the time zone of a session decides, where a variant holds a timestamp."""
@@ -160,8 +157,8 @@ def variant_get(value: Term, path: str, target: str, timezone: str) -> Opaque | 
     name = _TYPE_NAMES.get(target.upper(), target.upper()).replace(" ", "")
     if name == _VARIANT.name.upper():
         return Opaque("try_variant_get", (value, steps, "'variant'"), _VARIANT)
-    data_type = DataType(_VARIANT_TYPES.get(name, name.lower()))
-    if data_type.form is None or not (name in _VARIANT_TYPES or data_type.is_decimal):
+    data_type = named_type(name)
+    if data_type.form is None or not (data_type.name in _VARIANT_TYPES or data_type.is_decimal):
         return None
     zone = timezone if data_type.name in _OF_ZONES else ""
     return Opaque("try_variant_get", (value, steps, f"'{name.lower()}'"), data_type, zone)

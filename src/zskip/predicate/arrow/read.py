@@ -18,9 +18,9 @@ from zskip.predicate.arrow import values as arrow_values
 from zskip.predicate.arrow.expression import fold
 from zskip.predicate.casts import to_common_type
 from zskip.predicate.columns import Columns
-from zskip.predicate.like import like
 from zskip.predicate.literals import is_single, never
 from zskip.predicate.nullness import is_null
+from zskip.predicate.patterns import like
 from zskip.predicate.tree import (
     And,
     Column,

@@ -6,6 +6,7 @@ Each has its result type, and bounds of its results for many files at once.
 from zskip.predicate.functions import numbers, texts, times
 from zskip.predicate.functions.base import Arguments, Function, Nan, Range
 from zskip.predicate.tree import Call, Term
+from zskip.predicate.type_names import sql_name
 from zskip.records import Values
 from zskip.types import DataType
 
@@ -25,10 +26,7 @@ def _cast_bounds(call: Call, lower: Values, upper: Values) -> Range:
 
 
 def _cast_sql(inner: str, call: Call) -> str:
-    name = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}.get(
-        call.type.name, call.type.name
-    )
-    return f"CAST({inner} AS {name.upper()})"
+    return f"CAST({inner} AS {sql_name(call.type).replace(' ', '')})"
 
 
 FUNCTIONS: dict[str, Function] = {

@@ -8,11 +8,11 @@ from typing import Any, cast
 import numpy as np
 
 from zskip.predicate.functions.base import Arguments, Function, Nan, decreasing, everywhere, increasing
+from zskip.predicate.literals import MOST_DIGITS
 from zskip.predicate.tree import Call
 from zskip.records import Bools, Values, objects
 from zskip.types import INTEGERS, DataType, Encoded, Form, decode_decimal, encode_decimal, value_range
 
-MOST_DIGITS = 38
 _EXACT_DIGITS = 34
 _LONG = (-(2**63), 2**63 - 1)
 _SUFFIXES = {"byte": "Y", "short": "S", "integer": "", "long": "L"}

@@ -13,9 +13,9 @@ from typing import Any
 
 from zskip.errors import ColumnError
 from zskip.predicate import calls
-from zskip.predicate.bind import TextTest, compare_sides, has_part, is_in, is_in_values
+from zskip.predicate.bind import TextTest, compare_sides, has_part, is_in, is_in_values, is_null, is_true
 from zskip.predicate.calls import Side
-from zskip.predicate.casts import cast_term, sql_name, strip_casts
+from zskip.predicate.casts import cast_term
 from zskip.predicate.columns import Attributes, name_parts
 from zskip.predicate.elements import element_of, exists, keys_of, values_of
 from zskip.predicate.literals import Literal
@@ -24,10 +24,8 @@ from zskip.predicate.sql.parse import parse, parse_side
 from zskip.predicate.sql.tokens import shorten
 from zskip.predicate.tree import (
     And,
-    Compare,
     Contains,
     EndsWith,
-    IsNull,
     Not,
     Opaque,
     Or,
@@ -36,6 +34,7 @@ from zskip.predicate.tree import (
     Term,
     Unknown,
 )
+from zskip.predicate.type_names import sql_name
 from zskip.types import INTEGERS, UTF8_LCASE, DataType
 
 Node = Sequence[Any]
@@ -160,15 +159,14 @@ class _Reader:
 
     def _is_null(self, _: str, side: Node) -> Predicate | None:
         term = self._term(side)
-        return None if term is None else IsNull(strip_casts(term)[0])
+        return None if term is None else is_null(term)
 
     def _text_test(self, kind: str, left: Node, right: Node) -> Predicate | None:
         literal = self._side(right)
         return has_part(_TEXT_TESTS[kind], self._term(left), literal if isinstance(literal, Literal) else None)
 
     def _is_true(self, _: str, side: Node) -> Predicate | None:
-        term = self._term(side)
-        return Compare("=", term, 1) if term is not None and term.type.name == "boolean" else None
+        return is_true(self._term(side))
 
     def _exists(self, text: str, array: Node, test: Node) -> Predicate | None:
         element = element_of(self._array(array))

@@ -7,18 +7,26 @@ from collections.abc import Callable, Iterable
 from sqlglot import exp
 
 from zskip.errors import PredicateError
-from zskip.predicate.bind import TextTest, align, compare_sides, has_part, is_in
-from zskip.predicate.casts import strip_casts, to_common_type
-from zskip.predicate.like import like, like_with_any_escape
-from zskip.predicate.literals import Literal, compare, is_type, never
+from zskip.predicate.bind import (
+    TextTest,
+    compare_sides,
+    has_part,
+    is_in,
+    is_nan_value,
+    is_null,
+    is_true,
+    not_equal,
+    null_safe_equal,
+)
+from zskip.predicate.literals import Literal
 from zskip.predicate.nullness import equals
+from zskip.predicate.patterns import like, like_with_any_escape
 from zskip.predicate.sql.element_tests import read_element_test
 from zskip.predicate.sql.literals import Node, text_of
 from zskip.predicate.sql.terms import Terms
 from zskip.predicate.tree import (
     And,
     Compare,
-    CompareTerms,
     Constant,
     Contains,
     EndsWith,
@@ -30,7 +38,6 @@ from zskip.predicate.tree import (
     Term,
     Unknown,
 )
-from zskip.types import Form
 
 _COMPARISONS: dict[type[Node], str] = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _TEXT_TESTS: dict[type[Node], TextTest] = {
@@ -94,27 +101,13 @@ class Leaves:
         return compare_sides(op, self._terms.side(left), self._terms.side(right), self._timezone)
 
     def _not_equal(self, node: Node) -> Predicate | None:
-        term = self._term(node.this)
-        if term is not None and term == self._term(node.expression):
-            return never(term)
-        equal = self._compare("=", node.this, node.expression)
-        return None if equal is None else Not(equal)
+        return not_equal(self._terms.side(node.this), self._terms.side(node.expression), self._timezone)
 
     def _null_safe(self, node: Node) -> Predicate | None:
-        left, right = self._term(node.this), self._term(node.expression)
-        if left is not None and right is not None:
-            return _null_safe_equal(left, right, self._timezone)
-        term, literal_node = (left, node.expression) if left is not None else (right, node.this)
-        if term is None:
+        sides = self._terms.side(node.this), self._terms.side(node.expression)
+        if not any(isinstance(side, Term) for side in sides):
             return self._truth_test(node.this, node.expression)
-        side = align(term, self._literal(literal_node), self._timezone)
-        if side is None:
-            return None
-        term, literal = side
-        if literal.kind == "null":
-            return IsNull(term) if literal.value is None or is_type(term.type, str(literal.value)) else None
-        equal = compare("=", term, literal, self._timezone)
-        return None if equal is None else And((Not(IsNull(term)), equal))
+        return null_safe_equal(*sides, self._timezone)
 
     def _not_null_safe(self, node: Node) -> Predicate | None:
         equal = self._null_safe(node)
@@ -149,7 +142,7 @@ class Leaves:
         if term is None:
             return self._truth_test(node.this, node.expression)
         if isinstance(node.expression, exp.Null):
-            return IsNull(strip_casts(term)[0])
+            return is_null(term)
         if term.type.name != "boolean":
             return None
         return And((Not(IsNull(term)), Compare("=", term, int(bool(node.expression.this)))))
@@ -166,18 +159,11 @@ class Leaves:
         term = self._term(arguments[0]) if name in ("isnull", "isnotnull") and len(arguments) == 1 else None
         if term is None:
             return read_element_test(node, self._terms, self.read, self._timezone)
-        null = IsNull(strip_casts(term)[0])
+        null = is_null(term)
         return null if name == "isnull" else Not(null)
 
     def _is_nan(self, node: Node) -> Predicate | None:
-        """Bind `isnan(c)`, which is never null; other numbers are cast to double and are never NaN."""
-        term = self._term(node.this)
-        if term is None:
-            return None
-        term, _ = strip_casts(term)
-        if term.type.form is Form.FLOAT:
-            return And((Not(IsNull(term)), Compare("=", term, float("nan"))))
-        return And((Not(IsNull(term)), never(term))) if term.type.is_integer or term.type.is_decimal else None
+        return is_nan_value(self._term(node.this))
 
     def _text_test(self, node: Node) -> Predicate | None:
         leaf = _TEXT_TESTS[type(node)]
@@ -208,8 +194,7 @@ class Leaves:
         return term, str(literal.value)
 
     def _boolean_column(self, node: Node) -> Predicate | None:
-        term = self._term(node)
-        return Compare("=", term, 1) if term is not None and term.type.name == "boolean" else None
+        return is_true(self._term(node))
 
     _HANDLERS: dict[type[Node], Callable[[Leaves, Node], Predicate | None]] = {  # noqa: RUF012
         **dict.fromkeys(_COMPARISONS, _comparison),
@@ -233,15 +218,6 @@ class Leaves:
 
     def _literal(self, node: Node) -> Literal | None:
         return self._terms.literal(node)
-
-
-def _null_safe_equal(left: Term, right: Term, timezone: str) -> Predicate | None:
-    """Bind `left <=> right`: both null, or neither and equal; never null itself."""
-    sides = to_common_type(left, right, timezone)
-    if sides is None:
-        return None
-    left_null, right_null = (IsNull(strip_casts(side)[0]) for side in sides)
-    return Or((And((left_null, right_null)), And((Not(left_null), Not(right_null), CompareTerms("=", *sides)))))
 
 
 def _join(kind: type[And | Or], parts: Iterable[Predicate]) -> Predicate:

@@ -11,7 +11,6 @@ import numpy as np
 from sqlglot import exp
 
 from zskip.predicate.literals import (
-    INTEGER_TYPES,
     MOST_DIGITS,
     Literal,
     date_days,
@@ -20,6 +19,7 @@ from zskip.predicate.literals import (
     timestamp_micros,
 )
 from zskip.predicate.sql.intervals import read_interval
+from zskip.predicate.type_names import INTEGER_TYPES, named_type
 from zskip.types import INTEGERS, DataType
 
 Node = Any
@@ -118,7 +118,7 @@ def cast_literal(literal: Literal, target: str, timezone: str) -> Literal | None
     if target in ("DOUBLE", "FLOAT") and literal.kind in ("int", "decimal", "double", "string"):
         return _as_float(value, target)
     if target.startswith("DECIMAL(") and literal.kind in ("string", "decimal", "int"):
-        return _as_decimal(str(value), DataType(target.lower().replace(" ", "")))
+        return _as_decimal(str(value), named_type(target))
     return None
 
 
