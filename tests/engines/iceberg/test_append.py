@@ -205,14 +205,14 @@ def test_refusals(engine_spark: SparkSession) -> None:
 
 def _meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
     """Do something just before the next commit."""
-    commit, waiting = SessionCatalog.commit_operation, [work]
+    commit, waiting = SessionCatalog.send, [work]
 
     def slow(self: SessionCatalog, *arguments: Any) -> None:
         if waiting:
             waiting.pop()()
         commit(self, *arguments)
 
-    monkeypatch.setattr(SessionCatalog, "commit_operation", slow)
+    monkeypatch.setattr(SessionCatalog, "send", slow)
 
 
 def test_two_writers_at_once(engine_spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,14 +242,14 @@ def test_a_commit_that_is_not_confirmed(
     name = create(spark, version=3)
     rows(spark, 0).writeTo(name).append()
     spark.sql(f"DELETE FROM {name} WHERE id < 5")
-    commit = SessionCatalog.commit_operation
+    commit = SessionCatalog.send
 
     def fail(self: SessionCatalog, *arguments: Any) -> None:
         if commits:
             commit(self, *arguments)
         raise UnknownCommitError("the connection broke")
 
-    monkeypatch.setattr(SessionCatalog, "commit_operation", fail)
+    monkeypatch.setattr(SessionCatalog, "send", fail)
     table, batch = zskip.table(spark, name), ("a", 1)
     with pytest.raises(UnknownCommitError):
         table.append(rows(spark, 2000), batch=batch)

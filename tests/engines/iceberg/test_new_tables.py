@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,7 +24,7 @@ from zskip.errors import ColumnError, ConflictError, InputError, StorageError, U
 from zskip.formats import IcebergFormat, StagedFile, claims
 from zskip.formats.iceberg.catalog import TableDefinition
 from zskip.spark.formats import session_catalog
-from zskip.spark.formats.iceberg.catalog import SessionCatalog, _SessionDraft
+from zskip.spark.formats.iceberg.catalog import SessionCatalog
 from zskip.spark.jvm.gateway import Jvm
 from zskip.storage import LocalStorage
 
@@ -177,7 +176,7 @@ class _Dies:
         monkeypatch.setattr(claims, "_owner", lambda: owner)
         for name in ("write", "rename", "delete"):
             monkeypatch.setattr(LocalStorage, name, _method(steps, getattr(LocalStorage, name)))
-        for name in ("prepare", "add_to_transaction", "send"):
+        for name in ("prepare", "send"):
             monkeypatch.setattr(SessionCatalog, name, _method(steps, getattr(SessionCatalog, name)))
 
     def _at(self, work: Callable[[], Any]) -> Any:
@@ -263,7 +262,6 @@ def test_a_catalog_that_asks_for_the_namespace_at_the_commit(engine_spark: Spark
     namespace = jvm.call("org.apache.iceberg.catalog.Namespace", "of")(jvm.array("java.lang.String", ["none"]))
     identifier = jvm.call("org.apache.iceberg.catalog.TableIdentifier", "of")(namespace, "t")
     transaction = memory.buildTable(identifier, load(spark, create(spark)).schema()).createTransaction()
-    draft = _SessionDraft(SessionCatalog(spark, "memory.none.t"), jvm, transaction)
-    rewrite: Any = SimpleNamespace(name="any")
+    catalog = SessionCatalog(spark, "memory.none.t")
     with pytest.raises(StorageError, match=r'"memory\.none\.t" has no such namespace .*CREATE NAMESPACE'):
-        draft._commit(rewrite)
+        catalog.commit_transaction(transaction, lambda: False)

@@ -21,7 +21,7 @@ from owners import dead_owner
 from zskip.errors import ConflictError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import IcebergFormat
 from zskip.formats.hive import is_hidden
-from zskip.formats.iceberg.catalog import NewTable, TableDefinition, load_configured_catalog
+from zskip.formats.iceberg.catalog import IcebergCatalog, TableDefinition, load_configured_catalog
 from zskip.formats.iceberg.partitions import parse_partition_terms
 from zskip.storage import LocalStorage
 
@@ -39,11 +39,15 @@ def address(path: Path) -> str:
     return name
 
 
-def draft(path: Path, *partition_by: str) -> NewTable:
+def catalog_of(path: Path) -> IcebergCatalog:
     catalog = load_configured_catalog(address(path))
     assert catalog is not None
+    return catalog
+
+
+def draft(path: Path, *partition_by: str) -> IcebergCatalog:
     definition = TableDefinition(columns=COLUMNS, schema_json="", partition_by=partition_by, case_sensitive=False)
-    return catalog.draft(definition)
+    return catalog_of(path).draft(definition)
 
 
 def make(path: Path, storage_of: Any = LocalStorage, name: str = "first") -> IcebergFormat:
@@ -102,9 +106,8 @@ def test_killed_at_every_step(tmp_path: Path, after: bool, caplog: pytest.LogCap
         committed = has_table(path)
         if committed:
             # The next rewrite sweeps.
-            form = IcebergFormat(
-                LocalStorage(MAKER._load(path).location().removeprefix("file://")), draft(path).catalog
-            )
+            storage = LocalStorage(MAKER._load(path).location().removeprefix("file://"))
+            form = IcebergFormat(storage, catalog_of(path))
             assert rows_of(MAKER.read(path)) == rows_of(NEW), step
             form.abort(form.stage())
         else:
@@ -144,7 +147,7 @@ def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not has_table(path)
     assert [file for file in root.rglob("*") if file.is_file()] == []
     with pytest.raises(TableNotFoundError):
-        draft(path).catalog.current()
+        catalog_of(path).current()
 
 
 def test_of_two_makers_one_is_first(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats.schema import first_line
@@ -14,11 +15,10 @@ from zskip.formats.schema import first_line
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import CreateTableTransaction, Table
-    from pyiceberg.table.update import TableRequirement, TableUpdate
+    from pyiceberg.table import CreateTableTransaction, Table, Transaction
+    from pyiceberg.table.update import TableRequirement
 
     from zskip.formats.iceberg.commit import Rewrite
-    from zskip.formats.iceberg.replace import ReplaceFiles
     from zskip.formats.iceberg.table import Contents
 
 TIMEOUT = 60.0
@@ -53,112 +53,86 @@ class TableDefinition:
     case_sensitive: bool
 
 
-class Draft(Protocol):
-    """A transaction that makes a table together with its first rows; until its commit nobody sees any of it."""
+class IcebergCatalog:
+    """A table in the catalog that takes its commits; a draft is one that the catalog gets with the first commit."""
 
-    @property
-    def current(self) -> CurrentTable:
-        """The location and metadata that the table will have."""
-
-    def commit(self, contents: Contents, rewrite: Rewrite) -> None:
-        """Make the table with the files of a rewrite; raises as `IcebergCatalog.commit` does."""
-
-
-class IcebergCatalog(Protocol):
-    """A table in the catalog that takes its commits."""
-
-    @property
-    def table(self) -> str:
-        """The table's name in the catalog."""
-
-    @property
-    def in_session(self) -> bool:
-        """Whether the Spark session knows the table by that name, too."""
-
-    @property
-    def in_one_thread(self) -> bool:
-        """Whether only one thread at a time may call it."""
+    table: str
+    """The table's name, including its catalog."""
+    in_session = False
+    """Whether the Spark session knows the table by that name, too."""
+    in_one_thread = False
+    """Whether only one thread at a time may call it."""
+    _draft: CurrentTable | None = None
+    """Of a draft, until its commit."""
+    _transaction: Any = None
+    """What makes the table of a draft."""
 
     def above(self) -> IcebergCatalog:
         """The table whose name this one's extends by one part."""
+        raise NotImplementedError
 
     def current(self) -> CurrentTable:
-        """The table's current location.
+        """The table's current location, or that which a draft will have.
 
         Raises TableNotFoundError if the catalog has no such table, and StorageError if it is unavailable.
         """
+        return self._draft or self._locate()
 
-    def draft(self, definition: TableDefinition) -> NewTable:
-        """Begin to make the table, which changes nothing yet.
+    def draft(self, definition: TableDefinition) -> IcebergCatalog:
+        """Begin to make the table together with its first rows; until the commit nobody sees any of it.
 
         Raises ColumnError, InputError and UnsupportedError for columns and partitions that no such table can have, and
         StorageError if the catalog refuses.
         """
+        catalog = copy.copy(self)
+        catalog._transaction, catalog._draft = self._begin(definition)
+        return catalog
 
     def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
-        """Commit a rewrite, whose files are in place, as one snapshot of the operation `replace`.
+        """Commit a rewrite, whose files are in place, as one snapshot of its mode's operation.
 
         read: reads the table's contents at a location. Raises ConflictError, and changes nothing, if one of the removed
-        files is no longer live and unchanged, and UnknownCommitError if it is unknown whether the rewrite was
-        committed.
+        files is no longer live and unchanged, or another writer made the table of a draft, and UnknownCommitError if
+        it is unknown whether the rewrite was committed.
         """
-
-
-class NewTable:
-    """A table that its catalog gets with the first commit."""
-
-    def __init__(self, catalog: IcebergCatalog, draft: Draft) -> None:
-        self.catalog = catalog
-        """Where the table will be."""
-        self._draft: Draft | None = draft
-        """None after the commit."""
-
-    @property
-    def table(self) -> str:
-        """The table's name in the catalog."""
-        return self.catalog.table
-
-    @property
-    def in_session(self) -> bool:
-        """Whether the catalog is one of the session's."""
-        return self.catalog.in_session
-
-    @property
-    def in_one_thread(self) -> bool:
-        """Whether only one thread at a time may call the catalog."""
-        return self.catalog.in_one_thread
-
-    def above(self) -> IcebergCatalog:
-        """As its catalog has it."""
-        return self.catalog.above()
-
-    def current(self) -> CurrentTable:
-        """The draft, or after the commit the table."""
-        return self.catalog.current() if self._draft is None else self._draft.current
-
-    def draft(self, definition: TableDefinition) -> NewTable:
-        """Begin anew."""
-        return self.catalog.draft(definition)
-
-    def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
-        """Make the table with its first rows; later commits are the catalog's."""
         if self._draft is None:
-            self.catalog.commit(rewrite, read)
+            self._commit(rewrite, read)
             return
-        self._draft.commit(read(self._draft.current), rewrite)
+        self._create(self._transaction, rewrite, read(self._draft), lambda: self.is_committed(rewrite, read))
         self._draft = None
 
+    def is_committed(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> bool:
+        """Whether the catalog's table has the snapshot of a rewrite; False where that cannot be read."""
+        from zskip.formats.iceberg.commit import find_committed
 
-class PyIcebergCatalog:
+        try:
+            return find_committed(read(self._locate()).metadata, rewrite.name) is not None
+        except ZskipError:
+            return False
+
+    def _locate(self) -> CurrentTable:
+        raise NotImplementedError
+
+    def _begin(self, definition: TableDefinition) -> tuple[Any, CurrentTable]:
+        raise NotImplementedError
+
+    def _commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
+        raise NotImplementedError
+
+    def _create(self, transaction: Any, rewrite: Rewrite, contents: Contents, is_committed: Callable[[], bool]) -> None:
+        raise NotImplementedError
+
+
+class PyIcebergCatalog(IcebergCatalog):
     """A table of one of pyiceberg's catalogs."""
 
     def __init__(
         self, table: str, identifier: Sequence[str], open_catalog: Callable[[], Catalog], properties: Mapping[str, Any]
     ) -> None:
         """identifier: namespaces and name in the catalog; properties: of the catalog."""
-        self._table = table
+        self.table = table
         # SQLite does not wait for locks, and may hold a catalog in the memory of one thread.
-        self._is_sqlite = str(properties.get("uri", "")).startswith("sqlite")
+        self.in_one_thread = str(properties.get("uri", "")).startswith("sqlite")
         self._identifier = tuple(identifier)
         self._open_catalog = open_catalog
         self._properties = properties
@@ -169,144 +143,129 @@ class PyIcebergCatalog:
         name = ".".join((table.catalog.name, *table.name()))
         return cls(name, table.name(), lambda: table.catalog, table.catalog.properties)
 
-    @property
-    def table(self) -> str:
-        """The table's name, including the catalog's."""
-        return self._table
-
-    @property
-    def in_session(self) -> bool:
-        """False: a session may have another catalog of that name."""
-        return False
-
-    @property
-    def in_one_thread(self) -> bool:
-        """Whether the catalog is SQLite's."""
-        return self._is_sqlite
-
     def above(self) -> PyIcebergCatalog:
         """The table whose name this one's extends by one part."""
-        name = self._table.rpartition(".")[0]
+        name = self.table.rpartition(".")[0]
         return PyIcebergCatalog(name, self._identifier[:-1], self._open_catalog, self._properties)
 
-    def current(self) -> CurrentTable:
-        """The table's current location."""
+    def _locate(self) -> CurrentTable:
         table = self._load()
         return CurrentTable(root=table.location(), metadata=table.metadata_location)
 
-    def draft(self, definition: TableDefinition) -> NewTable:
-        """Begin to make the table where the catalog's warehouse puts it."""
+    def _begin(self, definition: TableDefinition) -> tuple[CreateTableTransaction, CurrentTable]:
         if definition.partition_by:
             raise UnsupportedError(
                 f"partition_by={list(definition.partition_by)}: zskip makes Iceberg tables with partitions in catalogs "
                 f"of the session (spark.sql.catalog.<name>), whose Iceberg computes the values; "
-                f'"{self._table}" is in one of pyiceberg. Leave partition_by out: clustering columns do its work. '
+                f'"{self.table}" is in one of pyiceberg. Leave partition_by out: clustering columns do its work. '
                 "Nothing was written"
             )
-        with _translating_errors(f'create "{self._table}" in its catalog'):
+        with _translating_errors(f'create "{self.table}" in its catalog'):
             transaction = self._call(
                 lambda: self._open_catalog().create_table_transaction(self._identifier, definition.columns)
             )
-        return NewTable(self, _PyIcebergDraft(self, transaction))
+        metadata = transaction.table_metadata
+        draft = CurrentTable(root=metadata.location, metadata="", draft=metadata.model_dump_json().encode())
+        return transaction, draft
 
     def _load(self) -> Table:
         from pyiceberg.exceptions import NoSuchTableError
 
-        with _translating_errors(f'reach or read the catalog of "{self._table}"'):
+        with _translating_errors(f'reach or read the catalog of "{self.table}"'):
             try:
                 return self._call(lambda: self._open_catalog().load_table(self._identifier))
             except NoSuchTableError as error:
                 raise TableNotFoundError(
-                    f'the catalog has no table "{self._table}" (any more); check the name. Nothing was written'
+                    f'the catalog has no table "{self.table}" (any more); check the name. Nothing was written'
                 ) from error
 
     def _call(self, request: Callable[[], _T]) -> _T:
         """The result of a call to the catalog; raises TimeoutError if it takes too long."""
-        return request() if self._is_sqlite else call_with_timeout(self._table, request)
+        return request() if self.in_one_thread else call_with_timeout(self.table, request)
 
-    def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
+    def _commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
         """Commit a rewrite on top of the current table; if another writer was faster, check again and retry."""
         from pyiceberg.exceptions import CommitFailedException
 
         from zskip.formats.iceberg.commit import check_unchanged
-        from zskip.formats.iceberg.replace import NoChanges, ReplaceFiles
-        from zskip.formats.iceberg.sweep import TRIES, attempt_id
+        from zskip.formats.iceberg.replace import NoChanges
+        from zskip.formats.iceberg.sweep import TRIES
 
-        for attempt_number in range(TRIES):
+        for attempt in range(TRIES):
             table = self._load()
             contents = reread_contents(read, CurrentTable(root=table.location(), metadata=table.metadata_location))
             check_unchanged(contents, rewrite)
-            attempt = ReplaceFiles(NoChanges(table), contents, rewrite, attempt_id(rewrite.name, attempt_number))
-            updates, requirements = self.prepare(attempt)
             try:
-                self.send(lambda t=table, u=updates, r=requirements: t._do_commit(u, r), rewrite)  # type: ignore[misc]
+                self._send(
+                    NoChanges(table), rewrite, contents, lambda: self.is_committed(rewrite, read), attempt=attempt
+                )
                 return
             except CommitFailedException:
-                attempt.discard()
-        raise ConflictError(f'"{self._table}" is being written to constantly; nothing was committed, try again')
+                continue
+        raise ConflictError(f'"{self.table}" is being written to constantly; nothing was committed, try again')
 
-    def prepare(self, attempt: ReplaceFiles) -> tuple[tuple[TableUpdate, ...], tuple[TableRequirement, ...]]:
-        """Write the manifests of a commit; they are gone where that fails."""
-        try:
-            with _translating_errors(f'write manifests of "{self._table}"'):
-                return attempt.prepare()
-        except ZskipError:
-            attempt.discard()
-            raise
-
-    def send(self, commit: Callable[[], object], rewrite: Rewrite) -> None:
-        """Ask the catalog for a commit; raises pyiceberg's errors where nothing was committed."""
-        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
-
-        from zskip.formats.iceberg.commit import find_committed
-
-        try:
-            self._call(commit)
-        except CommitFailedException:
-            raise
-        except Exception as error:
-            # A request that was sent twice may find its own table.
-            if self._is_committed(rewrite.name, find_committed):
-                return
-            if isinstance(error, TableAlreadyExistsError):
-                raise
-            raise UnknownCommitError(
-                f'the catalog of "{self._table}" failed in the middle of a commit ({first_line(error)}); see '
-                "whether its current snapshot is zskip's before you call again. No row is lost either way"
-            ) from error
-
-    def _is_committed(self, name: str, find_committed: Callable[[Any, str], object]) -> bool:
-        try:
-            return find_committed(self._load().metadata, name) is not None
-        except ZskipError:
-            return False
-
-
-class _PyIcebergDraft:
-    """A table that a catalog of pyiceberg gets with its first rows."""
-
-    def __init__(self, catalog: PyIcebergCatalog, transaction: CreateTableTransaction) -> None:
-        self._catalog = catalog
-        self._transaction = transaction
-        metadata = transaction.table_metadata
-        self.current = CurrentTable(root=metadata.location, metadata="", draft=metadata.model_dump_json().encode())
-
-    def commit(self, contents: Contents, rewrite: Rewrite) -> None:
-        """Make the table, if nobody was faster."""
+    def _create(
+        self,
+        transaction: CreateTableTransaction,
+        rewrite: Rewrite,
+        contents: Contents,
+        is_committed: Callable[[], bool],
+    ) -> None:
         from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
         from pyiceberg.table.update import AssertCreate
+
+        try:
+            self._send(transaction, rewrite, contents, is_committed, (AssertCreate(),))
+        except (CommitFailedException, TableAlreadyExistsError) as error:
+            raise made_meanwhile(self.table) from error
+
+    def _send(
+        self,
+        transaction: Transaction,
+        rewrite: Rewrite,
+        contents: Contents,
+        is_committed: Callable[[], bool],
+        requirements: tuple[TableRequirement, ...] = (),
+        attempt: int = 0,
+    ) -> None:
+        """Write the manifests of a commit, and ask the catalog for it.
+
+        requirements: in place of those of the manifests. Raises pyiceberg's errors where nothing was committed.
+        """
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
         from zskip.formats.iceberg.replace import ReplaceFiles
         from zskip.formats.iceberg.sweep import attempt_id
 
-        table = self._transaction._table
-        attempt = ReplaceFiles(self._transaction, contents, rewrite, attempt_id(rewrite.name, 0))
-        updates = (*self._transaction._updates, *self._catalog.prepare(attempt)[0])
+        snapshot = ReplaceFiles(transaction, contents, rewrite, attempt_id(rewrite.name, attempt))
         try:
-            self._catalog.send(lambda: table._do_commit(updates, (AssertCreate(),)), rewrite)
-        except (CommitFailedException, TableAlreadyExistsError) as error:
-            attempt.discard()
-            raise made_meanwhile(self._catalog.table) from error
+            with _translating_errors(f'write manifests of "{self.table}"'):
+                updates, own_requirements = snapshot.prepare()
+        except ZskipError:
+            snapshot.discard()
+            raise
+        updates = (*transaction._updates, *updates)
+        try:
+            self._call(lambda: transaction._table._do_commit(updates, requirements or own_requirements))
+        except CommitFailedException:
+            snapshot.discard()
+            raise
+        except Exception as error:
+            # A request that was sent twice may find its own table.
+            if is_committed():
+                return
+            if isinstance(error, TableAlreadyExistsError):
+                snapshot.discard()
+                raise
+            raise unknown_commit(self.table, first_line(error)) from error
+
+
+def unknown_commit(table: str, reason: str) -> UnknownCommitError:
+    """The error for a catalog that failed when it was asked to commit."""
+    return UnknownCommitError(
+        f'the catalog of "{table}" failed in the middle of a commit ({reason}); see whether its current snapshot is '
+        "zskip's before you call again. No row is lost either way"
+    )
 
 
 def made_meanwhile(table: str) -> ConflictError:

@@ -13,7 +13,6 @@ from zskip.formats.base import REPLACE, BatchId, RowRules, StagedFile
 from zskip.formats.iceberg.catalog import (
     CurrentTable,
     IcebergCatalog,
-    NewTable,
     UnknownCommitError,
     reread_contents,
 )
@@ -65,8 +64,8 @@ class IcebergFormat(TableFormat):
 
     @property
     def catalog(self) -> IcebergCatalog | None:
-        """The table's catalog, also of a new table; None for a table that is named by its path."""
-        return self._catalog.catalog if isinstance(self._catalog, NewTable) else self._catalog
+        """The table's catalog; None for a table that is named by its path."""
+        return self._catalog
 
     def snapshot(self) -> Snapshot:
         """The live files of the current snapshot, with the manifests' statistics.

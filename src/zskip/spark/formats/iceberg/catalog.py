@@ -14,25 +14,19 @@ from pyiceberg.transforms import BucketTransform, TruncateTransform
 from pyspark import InheritableThread
 from pyspark.errors.exceptions.captured import CapturedException
 
-from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, ZskipError
+from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError
 from zskip.formats.base import APPEND, REPLACE
 from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.formats.iceberg.catalog import (
     CurrentTable,
-    NewTable,
+    IcebergCatalog,
     TableDefinition,
-    UnknownCommitError,
     call_with_timeout,
     made_meanwhile,
     reread_contents,
+    unknown_commit,
 )
-from zskip.formats.iceberg.commit import (
-    REWRITE,
-    NewFile,
-    Rewrite,
-    check_unchanged,
-    find_committed,
-)
+from zskip.formats.iceberg.commit import NewFile, Rewrite, check_unchanged
 from zskip.formats.iceberg.partitions import PartitionTerm, parse_partition_terms, partition_values
 from zskip.formats.schema import first_line
 from zskip.spark.jvm import compat
@@ -65,34 +59,23 @@ _MISSING = (
     f"{ICEBERG}.exceptions.NoSuchTableException",
     "org.apache.spark.sql.catalyst.analysis.NoSuchTableException",
 )
+_Partition = tuple[int, Any]
+"""The id of a spec, and a partition as `SessionCatalog._describe` takes it."""
 
 
-class SessionCatalog:
+class SessionCatalog(IcebergCatalog):
     """A table of one of the session's Iceberg catalogs."""
+
+    in_session = True
 
     def __init__(self, spark: SparkSession, table: str) -> None:
         self._spark = spark
         self._jvm = Jvm.of(spark)
-        self._table = table
-
-    @property
-    def table(self) -> str:
-        """The table's name, including its catalog."""
-        return self._table
-
-    @property
-    def in_session(self) -> bool:
-        """True: Spark reads the table by this name."""
-        return True
-
-    @property
-    def in_one_thread(self) -> bool:
-        """False: all threads of a session may use Iceberg's catalogs."""
-        return False
+        self.table = table
 
     def above(self) -> SessionCatalog:
         """The table whose name this one's extends by one part."""
-        return SessionCatalog(self._spark, self._table.rpartition(".")[0])
+        return SessionCatalog(self._spark, self.table.rpartition(".")[0])
 
     def exists(self) -> bool:
         """Whether the catalog has the table; raises StorageError where the catalog is down."""
@@ -102,20 +85,20 @@ class SessionCatalog:
             return False
         return True
 
-    def current(self) -> CurrentTable:
-        """The current location and metadata of the table."""
+    def _locate(self) -> CurrentTable:
         table = self.load()
         with self._translate_errors("read the metadata of"):
             metadata = table.operations().current()
             return CurrentTable(root=table.location(), metadata=metadata.metadataFileLocation())
 
-    def draft(self, definition: TableDefinition) -> NewTable:
-        """Begin to make the table where the catalog puts it."""
+    def _begin(self, definition: TableDefinition) -> tuple[JavaObject, CurrentTable]:
         with self._translate_errors("create the table in the catalog of"):
-            transaction = call_with_timeout(self._table, lambda: self._begin(definition), InheritableThread)
-            return NewTable(self, _SessionDraft(self, self._jvm, transaction))
+            transaction = call_with_timeout(self.table, lambda: self._begin_now(definition), InheritableThread)
+            table = transaction.table()
+            text = str(self._jvm.call(f"{ICEBERG}.TableMetadataParser", "toJson")(table.operations().current()))
+            return transaction, CurrentTable(root=str(table.location()), metadata="", draft=text.encode())
 
-    def _begin(self, definition: TableDefinition) -> JavaObject:
+    def _begin_now(self, definition: TableDefinition) -> JavaObject:
         """An `org.apache.iceberg.Transaction` that creates the table."""
         compat.set_active(self._jvm, self._spark._jsparkSession)
         jvm = self._jvm
@@ -123,7 +106,7 @@ class SessionCatalog:
         schema = jvm.call(f"{ICEBERG}.spark.SparkSchemaUtil", "convert")(struct)
         columns = Schema.model_validate_json(jvm.call(f"{ICEBERG}.SchemaParser", "toJson")(schema))
         terms = parse_partition_terms(
-            definition.partition_by, columns, self._table, case_sensitive=definition.case_sensitive
+            definition.partition_by, columns, self.table, case_sensitive=definition.case_sensitive
         )
         spec = jvm.call(f"{ICEBERG}.PartitionSpec", "builderFor")(schema)
         try:
@@ -137,175 +120,163 @@ class SessionCatalog:
             ) from error
         # As Spark's own tables have it.
         owner = jvm.call("org.apache.spark.util.Utils", "getCurrentUserName")()
-        tables, identifier = self._locate()
+        tables, identifier = self._identify()
         builder = tables.buildTable(identifier, schema).withPartitionSpec(built).withProperty("owner", owner)
         return builder.createTransaction()
 
     def load(self) -> JavaObject:
         """The current `org.apache.iceberg.BaseTable`."""
         with self._translate_errors("reach the catalog of"):
-            return call_with_timeout(self._table, self._load_now, InheritableThread)
+            return call_with_timeout(self.table, self._load_now, InheritableThread)
 
     def _load_now(self) -> JavaObject:
         # Runs in a thread of its own: Spark looks catalogs up in the settings of the thread's active session.
         compat.set_active(self._jvm, self._spark._jsparkSession)
         # Not by Spark's lookup, which takes t.branch_x for a branch of t, and gives the table with its main.
-        tables, identifier = self._locate()
+        tables, identifier = self._identify()
         table = tables.loadTable(identifier)
         if is_instance_of(self._spark.sparkContext._gateway, table, _METADATA_TABLE):
             raise InputError(
-                f'"{self._table}" is a metadata table of Iceberg\'s, made of the table that its name begins with; read '
-                f'it with spark.table("{self._table}"), or name the table itself. Nothing was written'
+                f'"{self.table}" is a metadata table of Iceberg\'s, made of the table that its name begins with; read '
+                f'it with spark.table("{self.table}"), or name the table itself. Nothing was written'
             )
         table.refresh()
         return table
 
-    def _locate(self) -> tuple[JavaObject, JavaObject]:
+    def _identify(self) -> tuple[JavaObject, JavaObject]:
         """Iceberg's own catalog, and the table's identifier in it."""
         jvm = self._jvm
-        catalog, *namespace, name = self._table.split(".")
+        catalog, *namespace, name = self.table.split(".")
         levels = jvm.call(f"{ICEBERG}.catalog.Namespace", "of")(jvm.array("java.lang.String", namespace))
         identifier = jvm.call(f"{ICEBERG}.catalog.TableIdentifier", "of")(levels, name)
         manager = self._spark._jsparkSession.sessionState().catalogManager()
         return manager.catalog(catalog).icebergCatalog(), identifier
 
-    def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
-        """Commit a rewrite with Iceberg's own `RewriteFiles`, which retries after concurrent commits."""
+    def _commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
+        """Commit a rewrite by Iceberg's own update, which retries after concurrent commits, except for a batch."""
         for tries_left in reversed(range(1 if rewrite.batch is None else _TRIES)):
+            contents = reread_contents(read, self.current())
+            check_unchanged(contents, rewrite)
+            table = self.load()
+            with self._translate_errors("prepare a commit to"):
+                update = self.prepare(table, contents, rewrite)
             try:
-                self._commit_once(rewrite, read)
+                self.send(update.commit, lambda: self.is_committed(rewrite, read))
                 return
             except ConflictError:
                 if not tries_left:
                     raise
 
-    def _commit_once(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
-        contents = reread_contents(read, self.current())
-        check_unchanged(contents, rewrite)
-        table = self.load()
-        operation = self.prepare(table, contents, rewrite)
-        self.commit_operation(operation, lambda: self._is_committed(rewrite, read))
-
-    def prepare(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
-        """The pending update of a rewrite."""
+    def _create(
+        self, transaction: JavaObject, rewrite: Rewrite, contents: Contents, is_committed: Callable[[], bool]
+    ) -> None:
         with self._translate_errors("prepare a commit to"):
-            return self._prepare(table, contents, rewrite)
+            update = self.prepare(transaction.table(), contents, rewrite)
+        with self._translate_errors("write manifests of"):
+            update.commit()
+        try:
+            self.send(lambda: self.commit_transaction(transaction, is_committed), is_committed)
+        except ConflictError as error:
+            # The table cannot have changed, since it was not there.
+            raise made_meanwhile(self.table) from error
 
-    def commit_operation(self, operation: JavaObject, is_committed: Callable[[], bool]) -> None:
-        """Commit one of Iceberg's pending updates.
+    def commit_transaction(self, transaction: JavaObject, is_committed: Callable[[], bool]) -> None:
+        """Make a table; raises ConflictError for a name that is taken, and StorageError without its namespace."""
+        try:
+            transaction.commitTransaction()
+        except Py4JJavaError as error:
+            # A request that was sent twice finds its own table.
+            if is_java_error(error, _TAKEN) and not is_committed():
+                raise made_meanwhile(self.table) from error
+            if is_java_error(error, _NO_NAMESPACE):
+                raise StorageError(
+                    f'the catalog of "{self.table}" has no such namespace ({_message(error)}); make it with CREATE '
+                    "NAMESPACE, or check the name. Nothing was committed"
+                ) from error
+            raise
+
+    def send(self, commit: Callable[[], object], is_committed: Callable[[], bool]) -> None:
+        """Call a method of Iceberg's that commits.
 
         is_committed: asks the table, where the catalog has failed. Raises ConflictError where nothing was committed,
         and UnknownCommitError where that is unknown.
         """
-        self.send(operation.commit, is_committed)
-
-    def send(self, commit: Callable[[], object], is_committed: Callable[[], bool]) -> None:
-        """Call a method of Iceberg's that commits; raises as `commit_operation` does."""
         try:
             commit()
         except (Py4JJavaError, CapturedException) as error:
             if isinstance(error, Py4JJavaError) and is_java_error(error, *_CONFLICTS):
                 raise ConflictError(
-                    f'another writer changed "{self._table}" in the meantime ({_message(error)}); nothing was '
+                    f'another writer changed "{self.table}" in the meantime ({_message(error)}); nothing was '
                     "committed, call again"
                 ) from error
             if not is_committed():
-                raise UnknownCommitError(
-                    f'the catalog of "{self._table}" failed in the middle of a commit ({_message(error)}); check '
-                    "whether its current snapshot is zskip's before you call again. No row is lost either way"
-                ) from error
+                raise unknown_commit(self.table, _message(error)) from error
 
-    def add_to_transaction(self, operation: JavaObject) -> None:
-        """Apply one of Iceberg's pending updates to its transaction; raises StorageError, and nothing is committed."""
-        with self._translate_errors("write manifests of"):
-            operation.commit()
-
-    def find_committed(self, name: str) -> JavaObject | None:
-        """Iceberg's snapshot that a rewrite of this name has committed, if the table still has it."""
-        with self._translate_errors("read the metadata of"):
-            snapshots = self.load().snapshots().iterator()
-            while snapshots.hasNext():
-                snapshot = snapshots.next()
-                if snapshot.summary().get(REWRITE) == name:
-                    return snapshot
-        return None
-
-    def _is_committed(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> bool:
-        try:
-            return find_committed(read(self.current()).metadata, rewrite.name) is not None
-        except ZskipError:
-            return False
-
-    def _prepare(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
-        """The `RewriteFiles` of a rewrite, validated from the snapshot that was read, or what adds new rows."""
-        if rewrite.mode != REPLACE:
-            return self._prepare_new_rows(table, contents, rewrite)
-        snapshot = self._find_read(table, contents, rewrite)
-        removed, dangling = self._find_removed(table, snapshot, contents, rewrite)
-        operation = table.newRewrite().validateFromSnapshot(snapshot.snapshotId())
-        if snapshot.sequenceNumber():
-            # Equality deletes that come later apply to the new files, and earlier ones do not.
-            operation.dataSequenceNumber(snapshot.sequenceNumber())
+    def prepare(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
+        """Iceberg's pending update for a rewrite."""
+        update, add, partition_of = (self._replace if rewrite.mode == REPLACE else self._add_rows)(
+            table, contents, rewrite
+        )
         for key, value in rewrite.summary.items():
-            operation.set(key, value)
-        for delete in dangling:
-            operation.deleteFile(delete)
-        file_in_partition: dict[str, JavaObject] = {}
-        for i, path in enumerate(rewrite.old.paths):
-            operation.deleteFile(removed[path])
-            directory = rewrite.old.partitions[rewrite.old.partition_of[i]].directory
-            file_in_partition[directory] = removed[path]
+            update.set(key, value)
         root = contents.metadata.location.rstrip("/")
 
         def describe(file: NewFile) -> JavaObject:
-            return self._describe(table, f"{root}/{file.target}", file, file_in_partition[file.staged.directory])
+            return self._describe(table, f"{root}/{file.target}", file, *partition_of(file.staged.directory))
 
-        for data_file in _at_once(describe, rewrite.new):
-            operation.addFile(data_file)
-        return operation
+        # Iceberg opens each file to read its footer.
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+            for data_file in pool.map(describe, rewrite.new):
+                add(data_file)
+        return update
 
-    def _prepare_new_rows(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
-        """An `AppendFiles`, or an `OverwriteFiles` of all rows.
+    def _replace(
+        self, table: JavaObject, contents: Contents, rewrite: Rewrite
+    ) -> tuple[JavaObject, Callable[[JavaObject], object], Callable[[str], _Partition]]:
+        """A `RewriteFiles`, validated from the snapshot that was read, its method for files, and their partitions."""
+        version, metadata = rewrite.old.version, contents.metadata
+        # In version 1 there are no numbers, and nothing is deleted.
+        ids = [each.snapshot_id for each in metadata.snapshots if each.sequence_number == version]
+        if version and not ids:
+            raise ConflictError(
+                f'the snapshot of "{self.table}" that was read has expired; nothing was committed, call again'
+            )
+        snapshot = table.snapshot(ids[0] if version else metadata.current_snapshot_id)
+        removed, dangling = self._find_removed(table, snapshot, contents, rewrite)
+        update = table.newRewrite().validateFromSnapshot(snapshot.snapshotId())
+        if version:
+            # Equality deletes that come later apply to the new files, and earlier ones do not.
+            update.dataSequenceNumber(version)
+        for file in (*dangling, *(removed[path] for path in rewrite.old.paths)):
+            update.deleteFile(file)
+        old = {rewrite.old.partitions[file.partition].directory: removed[file.path] for file in rewrite.old}
+        return update, update.addFile, lambda directory: (old[directory].specId(), old[directory].partition())
+
+    def _add_rows(
+        self, table: JavaObject, contents: Contents, rewrite: Rewrite
+    ) -> tuple[JavaObject, Callable[[JavaObject], object], Callable[[str], _Partition]]:
+        """An `AppendFiles`, or an `OverwriteFiles` of all rows, its method for files, and their partitions.
 
         A batch is an `OverwriteFiles` without a filter, since that commits only if no rows were added meanwhile.
         """
         everything = self._jvm.call(f"{ICEBERG}.expressions.Expressions", "alwaysTrue")()
         if rewrite.batch is not None:
-            operation = table.newOverwrite().conflictDetectionFilter(everything).validateNoConflictingData()
+            update = table.newOverwrite().conflictDetectionFilter(everything).validateNoConflictingData()
             if contents.metadata.current_snapshot_id is not None:
-                operation.validateFromSnapshot(contents.metadata.current_snapshot_id)
-            add = operation.addFile
+                update.validateFromSnapshot(contents.metadata.current_snapshot_id)
         elif rewrite.mode == APPEND:
-            operation = table.newAppend()
-            add = operation.appendFile
+            update = table.newAppend()
         else:
-            operation = table.newOverwrite().overwriteByRowFilter(everything)
-            add = operation.addFile
-        for key, value in rewrite.summary.items():
-            operation.set(key, value)
+            update = table.newOverwrite().overwriteByRowFilter(everything)
         if rewrite.branch is not None:
-            operation.toBranch(rewrite.branch)
-        root = contents.metadata.location.rstrip("/")
-
-        def describe(file: NewFile) -> JavaObject:
-            values = partition_values(contents.metadata, rewrite.spec, file.staged.directory)
-            return self._describe(table, f"{root}/{file.target}", file, None, rewrite.spec, values)
-
-        for data_file in _at_once(describe, rewrite.new):
-            add(data_file)
-        return operation
-
-    def _find_read(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
-        """Iceberg's snapshot that the rewrite has read; in version 1, where nothing is deleted, the current one."""
-        current = table.snapshot(contents.metadata.current_snapshot_id)
-        snapshots = table.snapshots().iterator()
-        while rewrite.old.version and current.sequenceNumber() != rewrite.old.version and snapshots.hasNext():
-            current = snapshots.next()
-        if rewrite.old.version and current.sequenceNumber() != rewrite.old.version:
-            raise ConflictError(
-                f'the snapshot of "{self._table}" that was read has expired; nothing was committed, call again'
-            )
-        return current
+            update.toBranch(rewrite.branch)
+        is_append = rewrite.mode == APPEND and rewrite.batch is None
+        add = update.appendFile if is_append else update.addFile
+        return (
+            update,
+            add,
+            lambda directory: (rewrite.spec, partition_values(contents.metadata, rewrite.spec, directory)),
+        )
 
     def _find_removed(
         self, table: JavaObject, snapshot: JavaObject, contents: Contents, rewrite: Rewrite
@@ -336,29 +307,22 @@ class SessionCatalog:
         return files
 
     def _describe(
-        self,
-        table: JavaObject,
-        uri: str,
-        file: NewFile,
-        sibling: JavaObject | None,
-        spec_id: int = 0,
-        values: Sequence[str | None] = (),
+        self, table: JavaObject, uri: str, file: NewFile, spec_id: int, partition: JavaObject | Sequence[str | None]
     ) -> JavaObject:
-        """An `org.apache.iceberg.DataFile` with the metrics that Iceberg reads, in the partition of a sibling.
+        """An `org.apache.iceberg.DataFile` with the metrics that Iceberg reads.
 
-        sibling: None for new rows, whose partition has some values, in Iceberg's text, under a spec.
+        partition: Iceberg's own, or its values in Iceberg's text.
         """
         jvm = self._jvm
         metrics = jvm.call(f"{ICEBERG}.parquet.ParquetUtil", "fileMetrics")(
             table.io().newInputFile(uri), jvm.call(f"{ICEBERG}.MetricsConfig", "forTable")(table)
         )
-        spec = table.specs().get(spec_id if sibling is None else sibling.specId())
-        builder = jvm.call(f"{ICEBERG}.DataFiles", "builder")(spec)
+        builder = jvm.call(f"{ICEBERG}.DataFiles", "builder")(table.specs().get(spec_id))
         builder = builder.withPath(uri).withFormat("PARQUET").withFileSizeInBytes(file.staged.size)
-        if sibling is not None:
-            builder = builder.withPartition(sibling.partition())
-        elif values:
-            texts = [DEFAULT_PARTITION if value is None else value for value in values]
+        if not isinstance(partition, list):
+            builder = builder.withPartition(partition)
+        elif partition:
+            texts = [DEFAULT_PARTITION if value is None else value for value in partition]
             builder = builder.withPartitionValues(jvm.list_of(*texts))
         return builder.withMetrics(metrics).build()
 
@@ -368,7 +332,7 @@ class SessionCatalog:
         try:
             yield
         except (Py4JJavaError, CapturedException, TimeoutError) as error:
-            name = f'"{self._table}"'
+            name = f'"{self.table}"'
             missing = isinstance(error, Py4JJavaError) and is_java_error(error, *_MISSING)
             if missing or "NoSuchTable" in repr(error) or "TABLE_OR_VIEW_NOT_FOUND" in str(error):
                 raise TableNotFoundError(
@@ -378,12 +342,6 @@ class SessionCatalog:
                 f"cannot {action} {name}: {_cause(error)[:300]}; check that the catalog runs and that the session's "
                 "spark.sql.catalog properties are correct. Nothing was committed"
             ) from error
-
-
-def _at_once(describe: Callable[[NewFile], JavaObject], files: Sequence[NewFile]) -> list[JavaObject]:
-    """Describe files, some at a time: Iceberg opens each to read its footer."""
-    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
-        return list(pool.map(describe, files))
 
 
 def items_of(items: JavaObject) -> list[JavaObject]:
@@ -415,49 +373,6 @@ def read_file_facts(jvm: Jvm, tasks: JavaObject, getters: Sequence[tuple[str, st
     ]
     values: list[list[Any]] = jvm.read(jvm.list_of(*columns))
     return values
-
-
-class _SessionDraft:
-    """A table that a catalog of the session gets with its first rows."""
-
-    def __init__(self, catalog: SessionCatalog, jvm: Jvm, transaction: JavaObject) -> None:
-        """transaction: an `org.apache.iceberg.Transaction`."""
-        self._catalog = catalog
-        self._transaction = transaction
-        table = transaction.table()
-        text = str(jvm.call(f"{ICEBERG}.TableMetadataParser", "toJson")(table.operations().current()))
-        self.current = CurrentTable(root=str(table.location()), metadata="", draft=text.encode())
-
-    def commit(self, contents: Contents, rewrite: Rewrite) -> None:
-        """Make the table, if nobody was faster."""
-        catalog = self._catalog
-        catalog.add_to_transaction(catalog.prepare(self._transaction.table(), contents, rewrite))
-        try:
-            catalog.send(lambda: self._commit(rewrite), lambda: self._is_committed(rewrite))
-        except ConflictError as error:
-            # The table cannot have changed, since it was not there.
-            raise made_meanwhile(catalog.table) from error
-
-    def _commit(self, rewrite: Rewrite) -> None:
-        try:
-            self._transaction.commitTransaction()
-        except Py4JJavaError as error:
-            name = self._catalog.table
-            # A request that was sent twice finds its own table.
-            if is_java_error(error, _TAKEN) and not self._is_committed(rewrite):
-                raise made_meanwhile(name) from error
-            if is_java_error(error, _NO_NAMESPACE):
-                raise StorageError(
-                    f'the catalog of "{name}" has no such namespace ({_message(error)}); make it with CREATE '
-                    "NAMESPACE, or check the name. Nothing was committed"
-                ) from error
-            raise
-
-    def _is_committed(self, rewrite: Rewrite) -> bool:
-        try:
-            return self._catalog.find_committed(rewrite.name) is not None
-        except ZskipError:
-            return False
 
 
 def _add_field(spec: JavaObject, term: PartitionTerm) -> None:
