@@ -140,7 +140,7 @@ def data_file(table: Table, content: DataFileContent, format: FileFormat = FileF
 @pytest.mark.parametrize(
     ("content", "format", "reason"),
     [
-        (DataFileContent.POSITION_DELETES, FileFormat.PARQUET, "has positional deletes"),
+        (DataFileContent.POSITION_DELETES, FileFormat.PARQUET, "has position deletes"),
         (DataFileContent.POSITION_DELETES, FileFormat.PUFFIN, "has deletion vectors"),
         (DataFileContent.EQUALITY_DELETES, FileFormat.PARQUET, "has equality deletes"),
     ],
@@ -160,7 +160,7 @@ def test_deletes_apply_to_files_that_are_not_younger(catalog: SqlCatalog, conten
     with_manifest(table, data_file(table, content), sequence=oldest - 1)
     assert len(files_of(table)) == 1
     with_manifest(table, data_file(table, content), sequence=oldest)
-    refused(table, "has (positional|equality) deletes")
+    refused(table, "has (position|equality) deletes")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_positional_deletes_apply_to_the_paths_they_name(
     }
     with_manifest(table, data_file(table, DataFileContent.POSITION_DELETES, **bounds))
     if applies:
-        refused(table, "has positional deletes")
+        refused(table, "has position deletes")
     else:
         assert len(files_of(table)) == 2
 

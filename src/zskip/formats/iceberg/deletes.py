@@ -1,4 +1,4 @@
-"""Checks whether an Iceberg table's delete files apply to any of its data files; after those are rewritten, none do."""
+"""What deletes rows of an Iceberg table's data files; delete files of data files that were rewritten apply to none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
 
 from zskip.formats.iceberg.protocol import OwnReaderNeeded
-from zskip.records import Deletes, Ints
+from zskip.records import Deletes
 
 _FILE_PATH_ID = 2147483546
 """The id of the column with data file paths in positional deletes."""
@@ -20,40 +20,40 @@ _REFERENCED, _OFFSET = 17, 18
 _FOREVER = int(np.iinfo(np.int64).max)
 
 
-def check_deletes(location: str, deletes: Sequence[ManifestEntry], files: Sequence[ManifestEntry]) -> None:
-    """Raise OwnReaderNeeded if a live delete file may apply to a live data file."""
-    if not deletes:
-        return
-    oldest = min((entry.sequence_number or 0 for entry in files), default=None)
-    by_path = sorted((entry.data_file.file_path.encode(), entry.sequence_number or 0) for entry in files)
-    paths = [path for path, _ in by_path]
-    for delete in deletes:
-        least, greatest = _path_bounds(delete)
-        first = bisect_left(paths, least)
-        last = len(paths) if greatest is None else bisect_right(paths, greatest)
-        older = oldest if last - first == len(paths) else min((n for _, n in by_path[first:last]), default=None)
-        if older is not None and (delete.sequence_number is None or older <= delete.sequence_number):
-            _refuse(location, delete)
-
-
-def find_deleted(deletes: Sequence[ManifestEntry], files: Sequence[ManifestEntry]) -> set[str]:
-    """The absolute paths of the live data files to which a live delete file may apply."""
+def find_deleted(
+    deletes: Sequence[ManifestEntry], files: Sequence[ManifestEntry]
+) -> tuple[frozenset[str], ManifestEntry | None]:
+    """The absolute paths of the live data files to which live delete files may apply, and one of these delete files."""
     by_path = sorted((entry.data_file.file_path.encode(), entry.sequence_number or 0) for entry in files)
     paths, numbers = [path for path, _ in by_path], np.array([number for _, number in by_path], np.int64)
-    newest: Ints = np.full(len(paths), -1, np.int64)
-    for (least, greatest), number in _newest_by_bounds(deletes).items():
+    newest: dict[tuple[bytes, bytes | None], ManifestEntry] = {}
+    for delete in sorted(deletes, key=_number):
+        newest[_path_bounds(delete)] = delete
+    deleted, one = np.zeros(len(paths), np.bool_), None
+    for (least, greatest), delete in newest.items():
         some = slice(bisect_left(paths, least), None if greatest is None else bisect_right(paths, greatest))
-        newest[some] = np.maximum(newest[some], number)
-    return {paths[i].decode() for i in np.flatnonzero(numbers <= newest)}
+        applies = numbers[some] <= _number(delete)
+        deleted[some] |= applies
+        one = delete if applies.any() else one
+    return frozenset(paths[i].decode() for i in np.flatnonzero(deleted)), one
 
 
-def _newest_by_bounds(deletes: Sequence[ManifestEntry]) -> dict[tuple[bytes, bytes | None], int]:
-    newest: dict[tuple[bytes, bytes | None], int] = {}
-    for delete in deletes:
-        bounds = _path_bounds(delete)
-        number = _FOREVER if delete.sequence_number is None else delete.sequence_number
-        newest[bounds] = max(number, newest.get(bounds, -1))
-    return newest
+def _number(delete: ManifestEntry) -> int:
+    """The number up to which a delete applies to older files; it is unknown in tables of version 1."""
+    return _FOREVER if delete.sequence_number is None else delete.sequence_number
+
+
+def check_deletes(location: str, delete: ManifestEntry | None) -> None:
+    """Raise OwnReaderNeeded for a table with a delete file that may apply."""
+    if delete is not None:
+        kind = _kind(delete.data_file)
+        kind = f"{kind}s" if kind == VECTOR else kind
+        raise OwnReaderNeeded(
+            f'the Iceberg table "{location}" has {kind} ("{delete.data_file.file_path}"), which only Iceberg\'s own '
+            "reader applies to its data files; rewrite those with rewrite_data_files (delete-file-threshold=1, "
+            "remove-dangling-deletes=true)",
+            kind,
+        )
 
 
 def find_deletes(
@@ -76,8 +76,8 @@ def find_deletes(
         data = file.data_file
         keys = (None, data.file_path, (data.spec_id, repr(data.partition)))
         applied = [delete for key in keys for delete in scopes.get(key, ()) if _applies(delete, file)]
-        if any(_kind(delete) == VECTOR for delete in applied):
-            applied = [delete for delete in applied if _kind(delete) != POSITIONS]
+        if any(_kind(delete.data_file) == VECTOR for delete in applied):
+            applied = [delete for delete in applied if _kind(delete.data_file) != POSITIONS]
         if applied:
             result[data.file_path] = tuple(_describe(data, delete.data_file, names, uri) for delete in applied)
     return result
@@ -95,16 +95,15 @@ def _scope(delete: ManifestEntry, unpartitioned: Collection[int]) -> Any:
 def _applies(delete: ManifestEntry, file: ManifestEntry) -> bool:
     number, path = file.sequence_number or 0, file.data_file.file_path.encode()
     if delete.data_file.content == DataFileContent.EQUALITY_DELETES:
-        return delete.sequence_number is None or number < delete.sequence_number
+        return number < _number(delete)
     least, greatest = _path_bounds(delete)
-    is_named = least <= path and (greatest is None or path <= greatest)
-    return is_named and (delete.sequence_number is None or number <= delete.sequence_number)
+    return least <= path and (greatest is None or path <= greatest) and number <= _number(delete)
 
 
 def _describe(data: DataFile, file: DataFile, names: Mapping[int, str], uri: Callable[[str], str]) -> Deletes:
     offset, size = file._data[_OFFSET], file._data[_OFFSET + 1]
     return Deletes(
-        kind=_kind_of(file),
+        kind=_kind(file),
         path=uri(file.file_path),
         offset=offset,
         size=file.file_size_in_bytes if size is None else size,
@@ -113,11 +112,7 @@ def _describe(data: DataFile, file: DataFile, names: Mapping[int, str], uri: Cal
     )
 
 
-def _kind(delete: ManifestEntry) -> str:
-    return _kind_of(delete.data_file)
-
-
-def _kind_of(file: DataFile) -> str:
+def _kind(file: DataFile) -> str:
     if file.file_format == FileFormat.PUFFIN:
         return VECTOR
     return _EQUALITY if file.content == DataFileContent.EQUALITY_DELETES else POSITIONS
@@ -129,16 +124,3 @@ def _path_bounds(delete: ManifestEntry) -> tuple[bytes, bytes | None]:
     if file.content != DataFileContent.POSITION_DELETES:
         return b"", None
     return (file.lower_bounds or {}).get(_FILE_PATH_ID, b""), (file.upper_bounds or {}).get(_FILE_PATH_ID)
-
-
-def _refuse(location: str, delete: ManifestEntry) -> None:
-    file = delete.data_file
-    if file.file_format == FileFormat.PUFFIN:
-        kind = "deletion vectors"
-    else:
-        kind = "equality deletes" if file.content == DataFileContent.EQUALITY_DELETES else "positional deletes"
-    raise OwnReaderNeeded(
-        f'the Iceberg table "{location}" has {kind} ("{file.file_path}"), which only Iceberg\'s own reader applies to '
-        "its data files; rewrite those with rewrite_data_files (delete-file-threshold=1, remove-dangling-deletes=true)",
-        kind,
-    )

@@ -41,7 +41,7 @@ from zskip.formats.iceberg.partitions import grouped_columns, read_partitions
 from zskip.formats.iceberg.protocol import OldTableMetadata, OwnReaderNeeded, check_columns, check_metadata_json
 from zskip.formats.iceberg.values import LiveFile, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json
-from zskip.records import Bools, ColumnIds, ColumnNames, Deletes, Reading, Snapshot
+from zskip.records import ColumnIds, ColumnNames, Deletes, Reading, Snapshot
 from zskip.storage import Storage, is_same_location, leads_out, normalize_location
 
 _BLOOM_FILTER = "write.parquet.bloom-filter-enabled.column."
@@ -64,6 +64,8 @@ class Contents:
     """The live data files, in path order."""
     feature: str | None = None
     """As in `Reading`."""
+    deleted: frozenset[str] = frozenset()
+    """The absolute paths of data files of which rows may be deleted."""
 
     @property
     def version(self) -> int:
@@ -74,6 +76,7 @@ class Contents:
     def snapshot(self) -> Snapshot:
         """The live files with columns, partitions and the manifests' statistics."""
         schema, files = self.metadata.schema(), self.files
+        deleted = np.array([file.data.file_path in self.deleted for file in files], np.bool_) if self.deleted else None
         data = spark_schema(schema)
         fields = fields_from_json(data)
         partitions, partition_of = read_partitions(files, self.metadata.specs(), schema)
@@ -91,7 +94,7 @@ class Contents:
             grouped_by=grouped_columns(files, self.metadata.specs(), schema),
             reading=Reading(
                 feature=self.feature,
-                deleted=(deleted := self._deleted()),
+                deleted=deleted,
                 read_deletes=None if deleted is None else self._read_deletes,
                 declared=(data, json.dumps({"type": "struct", "fields": []})),
                 names=ColumnNames(ids=self._column_ids()),
@@ -105,12 +108,6 @@ class Contents:
                 ),
             ),
         )
-
-    def _deleted(self) -> Bools | None:
-        if self.feature is None:
-            return None
-        paths = find_deleted(*_by_content(self.manifests))
-        return np.array([file.data.file_path in paths for file in self.files], np.bool_) if paths else None
 
     def _read_deletes(self) -> Mapping[str, tuple[Deletes, ...]]:
         resolver = PathResolver(self.storage, self.metadata.location)
@@ -152,17 +149,19 @@ def read_contents(
     if len(paths) < len(files):
         raise StorageError(f'the manifests of "{storage.root}" name a file twice; repair them with Iceberg')
     check_time_units(storage, metadata.schema(), files, has_imported=metadata.name_mapping() is not None)
+    feature, (deleted, delete) = None, find_deleted(*_by_content(manifests))
     try:
-        feature = None
         check_columns(storage.root, metadata)
         if isinstance(metadata, OldTableMetadata):
             check_names(storage, metadata.schema(), files)
-        check_deletes(metadata.location, *_by_content(manifests))
+        check_deletes(metadata.location, delete)
     except OwnReaderNeeded as error:
         if not has_own_reader:
             raise
         feature = error.feature
-    return Contents(storage=storage, metadata=metadata, manifests=manifests, files=tuple(files), feature=feature)
+    return Contents(
+        storage=storage, metadata=metadata, manifests=manifests, files=tuple(files), feature=feature, deleted=deleted
+    )
 
 
 def files_of_all_snapshots(storage: Storage, metadata: TableMetadata) -> set[str]:
