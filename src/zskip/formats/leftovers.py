@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from zskip.formats import claims, new_table
 from zskip.formats.base import HOME, OPERATIONS
@@ -12,29 +12,22 @@ from zskip.formats.staging import STAGING
 from zskip.formats.table_format import TableFormat
 from zskip.records import Leftover
 from zskip.storage import Storage
-from zskip.storage.overlay import Overlay
 
 TEMPORARY_MS = 6 * 3_600_000
 """The age from which a temporary file counts as abandoned."""
 
 
-def find_leftovers(storage: Storage, open_on: Callable[[Storage], TableFormat]) -> list[tuple[str, str]]:
-    """Paths in a table that no reader and no living process needs, with reasons, in a safe order of deletion.
+def find_leftovers(storage: Storage, table: TableFormat) -> list[tuple[str, str]]:
+    """Paths that no reader and no living process needs, with reasons, in a safe order of deletion.
 
-    open_on: opens the table's format over another storage of the same table: its `abort` shows the remains of a
-    rewrite.
+    storage: has the table, with zskip's own files.
     """
     leftovers: list[tuple[str, str]] = []
     for directory in storage.list_dir(STAGING):
-        if claims.is_abandoned(storage, directory):
-            overlay = Overlay(storage)
-            open_on(overlay).abort(directory.path)
-            for path in overlay.deleted():
-                is_staged = path.startswith(f"{STAGING}/")
-                reason = (
-                    "staged for a rewrite that never ended" if is_staged else "moved for a rewrite without a commit"
-                )
-                leftovers.append((path, reason))
+        remains = table.find_remains(directory.path) if claims.is_abandoned(storage, directory) else None
+        if remains is not None:
+            leftovers += [(path, "moved for a rewrite without a commit") for path in remains]
+            leftovers.append((directory.path, "staged for a rewrite that never ended"))
     leftovers += [(path, "replaced by a rewrite that is finished") for path in log.list_dead_trash(storage)]
     leftovers += [(path, "half written") for path in _temporary(storage)]
     return [(path, reason) for path, reason in leftovers if storage.stat(path) is not None]

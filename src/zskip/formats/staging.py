@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -101,7 +101,7 @@ def check_data_files(paths: Iterable[object]) -> None:
 
 
 def move(storage: Storage, staging: str, moves: Sequence[tuple[str, str]], note: Mapping[str, Any]) -> None:
-    """Give staged files their names, after a note of these for `abort`; note: what else belongs in it."""
+    """Give staged files their names, after a note of these for `find_remains`; note: what else belongs in it."""
     write_note(storage, staging, [target for _, target in moves], note)
     move_all(storage, moves)
 
@@ -138,30 +138,22 @@ def _read_note(storage: Storage, staging: str, numbers: Sequence[str]) -> dict[s
     return note
 
 
-def abort(
-    storage: Storage,
-    staging: str,
-    find_kept: Callable[[str, Mapping[str, Any]], Collection[str] | None],
-    numbers: Sequence[str],
-) -> None:
-    """Delete a staging directory, and before it the files that were moved out of it, unless they were committed.
+def find_remains(
+    storage: Storage, staging: str, find: Callable[[str, Mapping[str, Any]], list[str]], numbers: Sequence[str]
+) -> list[str] | None:
+    """The files that were moved out of a staging directory, or belong to it, and that nobody needs.
 
-    find_kept: from a rewrite's name and its note to the files of the table, which stay; None if the rewrite is
-    committed. numbers: the note's entries that it reads. Where it raises a ZskipError, and where the note is damaged,
-    everything stays for a later call.
+    find: from a rewrite's name and its note to the paths that may be such files; numbers: the note's entries that it
+    reads. Returns None where it raises a ZskipError, and where the note is damaged: then everything stays.
     """
     try:
         note = _read_note(storage, staging, numbers)
-        kept = None if note is None else find_kept(staging.rpartition("/")[2], note)
+        paths = [] if note is None else find(staging.rpartition("/")[2], note)
     except ZskipError as error:
         _LOG.warning('"%s" stays in "%s": %s', staging, storage.root, error)
-        return
-    if note is not None and kept is not None:
-        targets = [target for target in note["targets"] if target not in kept]
-        for target, info in zip(targets, look_at_all(storage, targets), strict=True):
-            if info is not None and not info.is_dir:
-                storage.delete(target)
-    end(storage, staging)
+        return None
+    infos = zip(paths, look_at_all(storage, paths), strict=True)
+    return [path for path, info in infos if info is not None and not info.is_dir]
 
 
 def end(storage: Storage, staging: str) -> None:

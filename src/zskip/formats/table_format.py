@@ -90,12 +90,20 @@ class TableFormat:
         """
         return staging.begin(self._storage, self.abort)
 
-    def abort(self, staging_directory: str) -> None:
-        """Remove the files of a rewrite that was not committed, or the remains of one that was.
+    def find_remains(self, staging_directory: str) -> list[str] | None:
+        """The files outside of its staging directory that a rewrite left which was not committed, or only half ended.
 
-        Everything stays for a later call where it is unknown whether the rewrite was committed.
+        None where everything stays for a later call, since it is unknown whether the rewrite was committed.
         """
-        raise NotImplementedError
+        return []
+
+    def abort(self, staging_directory: str) -> None:
+        """Remove the files of a rewrite that was not committed, or the remains of one that was."""
+        remains = self.find_remains(staging_directory)
+        if remains is not None:
+            for path in remains:
+                self._storage.delete(path)
+            staging.end(self._storage, staging_directory)
 
     def replace(
         self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None

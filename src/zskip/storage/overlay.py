@@ -67,10 +67,6 @@ class Overlay(StorageWrapper):
         self._written[target] = self.read(source)
         self._written[source] = None
 
-    def deleted(self) -> list[str]:
-        """Deleted paths, in that order, whether or not they existed."""
-        return [path for path, data in self._written.items() if data is None]
-
     def delete(self, path: str) -> None:
         for written in list(self._written):
             if written.startswith(f"{path}/"):

@@ -68,10 +68,7 @@ class Handle:
     @cached_property
     def format(self) -> TableFormat:
         """The table's format, detected once."""
-        return self.format_on(self.storage)
-
-    def format_on(self, storage: Storage) -> TableFormat:
-        """The table's format over another storage of the same table."""
+        storage = self.storage
         if self.catalog is not None or self.branch is not None:
             return IcebergFormat(storage, self.catalog, self.branch)
         if self.spark is None:

@@ -321,19 +321,17 @@ class DeltaFormat(TableFormat):
                 "call again"
             )
 
-    def abort(self, staging_directory: str) -> None:
-        """Remove the files of a rewrite that was not committed, or the remains of one that was.
+    def find_remains(self, staging_directory: str) -> list[str] | None:
+        """The files that were moved; everything stays if the log cannot be read."""
+        return staging.find_remains(self._storage, staging_directory, self._find_dead, ("version",))
 
-        If the log cannot be read, everything stays for a later call.
-        """
-        staging.abort(self._storage, staging_directory, self._find_kept, ("version",))
-
-    def _find_kept(self, rewrite: str, note: Mapping[str, Any]) -> set[str] | None:
+    def _find_dead(self, rewrite: str, note: Mapping[str, Any]) -> list[str]:
         table, root = self._open(), self._storage.root
         with translating_errors(root):
             if committed_version(table, rewrite, note["version"]) is not None:
-                return None
-        return {relative_path(path, root) for path in self._actions(table)[1]["path"].to_pylist()}
+                return []
+        live = {relative_path(path, root) for path in self._actions(table)[1]["path"].to_pylist()}
+        return [path for path in note["targets"] if path not in live]
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """The version and info of zskip's latest rewrite in the log."""

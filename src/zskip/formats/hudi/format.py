@@ -12,6 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
+from zskip.formats.base import HOME
 from zskip.formats.hudi.protocol import check_partitions, check_readable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_statistics, spark_schema
@@ -150,14 +151,13 @@ class HudiFormat(TableFormat):
             'df.write.format("hudi").mode("append"), and let maintain() put the new rows in order. Nothing was written'
         )
 
-    def abort(self, staging_directory: str) -> None:
-        """Remove the remains of a rewrite; while its commit is pending, everything stays for Hudi to roll back."""
+    def find_remains(self, staging_directory: str) -> list[str] | None:
+        """No files, or None while the commit is pending, which Hudi rolls back."""
         try:
-            instant = self._storage.read(f"{staging_directory}/{NOTE}").decode()
+            instant = self._storage.read(f"{self.home}{staging_directory.removeprefix(HOME)}/{NOTE}").decode()
         except FileNotFoundError:
             instant = ""
-        if instant not in read_timeline(self._storage).pending:
-            self._storage.delete(staging_directory)
+        return None if instant in read_timeline(self._storage).pending else []
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """The version and info of zskip's latest rewrite among the newest commits."""

@@ -195,7 +195,7 @@ class IcebergFormat(TableFormat):
 
         contents = reread_contents(read, catalog.current())
         from zskip.formats.iceberg.commit import BatchHeldError, find_committed, prepare_rewrite
-        from zskip.formats.iceberg.sweep import sweep_attempts
+        from zskip.formats.iceberg.sweep import find_attempts
 
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
         name = staging_directory.rpartition("/")[2]
@@ -214,21 +214,22 @@ class IcebergFormat(TableFormat):
             raise
         metadata = self._metadata()
         committed = find_committed(metadata, rewrite.name)
-        sweep_attempts(self._storage, metadata, rewrite.name, note["at_ms"])
+        for path in find_attempts(self._storage, metadata, rewrite.name, note["at_ms"]):
+            self._storage.delete(path)
         staging.end(self._storage, staging_directory)
         return 0 if committed is None else committed.sequence_number or 0
 
-    def abort(self, staging_directory: str) -> None:
-        """Remove the files of a rewrite that was not committed, or the remains of one that was.
+    def find_remains(self, staging_directory: str) -> list[str] | None:
+        """The files that were moved, and the manifests and metadata of attempts.
 
-        Everything stays for a later call if the table cannot be read or its catalog is unknown, and for a while if a
-        commit may still arrive. So do files of another table that was made, or may have been, at the same place.
+        Everything stays if the table cannot be read or its catalog is unknown, and for a while if a commit may still
+        arrive. So do files of another table that was made, or may have been, at the same place.
         """
-        staging.abort(self._storage, staging_directory, self._find_kept, ("at_ms", "since"))
+        return staging.find_remains(self._storage, staging_directory, self._find_dead, ("at_ms", "since"))
 
-    def _find_kept(self, rewrite: str, note: Mapping[str, Any]) -> set[str] | None:
+    def _find_dead(self, rewrite: str, note: Mapping[str, Any]) -> list[str]:
         from zskip.formats.iceberg.commit import find_committed
-        from zskip.formats.iceberg.sweep import sweep_attempts
+        from zskip.formats.iceberg.sweep import find_attempts
         from zskip.formats.iceberg.table import files_of_all_snapshots
 
         if self._catalog is None:
@@ -240,11 +241,11 @@ class IcebergFormat(TableFormat):
         current = self._catalog.current()
         metadata = self._table_metadata(current)
         self._check_owner(note.get("table"), metadata, is_new=current.draft is not None)
-        kept = None
-        if find_committed(metadata, rewrite) is None:
-            kept = files_of_all_snapshots(self._storage, metadata) if note["targets"] else set()
-        sweep_attempts(self._storage, metadata, rewrite, note["at_ms"])
-        return kept
+        attempts = find_attempts(self._storage, metadata, rewrite, note["at_ms"])
+        if not note["targets"] or find_committed(metadata, rewrite) is not None:
+            return attempts
+        named = files_of_all_snapshots(self._storage, metadata)
+        return [*(path for path in note["targets"] if path not in named), *attempts]
 
     def _check_owner(self, owner: str | None, metadata: TableMetadata, *, is_new: bool) -> None:
         """Raise StorageError if files may be those of another table, which now has another name or none.

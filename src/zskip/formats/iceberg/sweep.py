@@ -1,4 +1,4 @@
-"""Cleans up after interrupted rewrites of an Iceberg table, outside of their staging directories."""
+"""Finds the remains of interrupted rewrites of an Iceberg table, outside of their staging directories."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def may_have_metadata(storage: Storage, table_uuid: str | None) -> bool:
     return False
 
 
-def sweep_attempts(storage: Storage, metadata: TableMetadata, rewrite: str, since_ms: int) -> None:
-    """Remove the manifests and metadata files of attempts that were not committed."""
+def find_attempts(storage: Storage, metadata: TableMetadata, rewrite: str, since_ms: int) -> list[str]:
+    """The manifests and metadata files of attempts at a rewrite that were not committed."""
     files = [file for file in storage.list_dir(_HOME) if file.mtime_ms >= since_ms - _SLACK_MS]
     ids = [str(attempt_id(rewrite, i)) for i in range(TRIES)]
     ours = {file.path for file in files if file.path.endswith(".avro") and any(name in file.path for name in ids)}
@@ -55,8 +55,7 @@ def sweep_attempts(storage: Storage, metadata: TableMetadata, rewrite: str, sinc
         name, number = _name(file.path), _number(file.path)
         if name.endswith(".json") and name not in logged and (number is None or number >= forgotten):
             dead |= {file.path} & _uncommitted(storage, file.path, rewrite, known)
-    for path in sorted(dead):
-        storage.delete(path)
+    return sorted(dead)
 
 
 def _uncommitted(storage: Storage, path: str, rewrite: str, known: set[int]) -> set[str]:

@@ -212,14 +212,11 @@ class ParquetFormat(TableFormat):
         entries, _ = log.versions(self._storage)
         return (entries[-1], log.read_entry(self._storage, entries[-1]).info) if entries else None
 
-    def abort(self, staging_directory: str) -> None:
-        """Remove the files of a rewrite that was not committed; the next call finishes one that was."""
-        if staging_directory not in self._pending_directories():
-            staging.end(self._storage, staging_directory)
-
-    def _pending_directories(self) -> set[str]:
-        """Staging directories whose files are committed but not yet moved."""
-        return {file.staged.rpartition("/")[0] for entry in log.list_pending(self._storage) for file in entry.added}
+    def find_remains(self, staging_directory: str) -> list[str] | None:
+        """No files, or None for a committed rewrite, which the next call finishes."""
+        entries = log.list_pending(self._storage)
+        pending = {file.staged.rpartition("/")[0] for entry in entries for file in entry.added}
+        return None if staging_directory in pending else []
 
     def snapshot_after(
         self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], version: int

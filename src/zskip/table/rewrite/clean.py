@@ -34,7 +34,7 @@ def clean(handle: Handle, *, delete: bool) -> Cleaning:
 
 
 def _table_leftovers(handle: Handle) -> _Leftovers:
-    return [(handle.home, path, reason) for path, reason in find_leftovers(handle.home, handle.format_on)]
+    return [(handle.home, path, reason) for path, reason in find_leftovers(handle.home, handle.format)]
 
 
 def _index_leftovers(handle: Handle) -> _Leftovers:
