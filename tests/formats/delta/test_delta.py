@@ -639,6 +639,39 @@ def test_files_are_removed_by_the_spelling_of_the_log(tmp_path: Path, spelled: s
     assert [os.fsencode(f.name) for f in path.glob("new*.parquet")] == [b"new-0.parquet"]
 
 
+class NoConditions(LocalStorage):
+    """A store like one that Hadoop before 3.4.2 writes to: of two writers of one object, both may succeed."""
+
+    kind: Any = "objects"
+
+    def is_exclusive(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "aü.parquet"])
+def test_commits_to_a_store_without_conditions(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "t"
+    path.mkdir()
+    pq.write_table(pa.table({"id": [1, 2]}), path / name)
+    size, mtime = (path / name).stat().st_size, (path / name).stat().st_mtime_ns // 1_000_000
+    make(path, {name: '{"numRecords":2}'}, size=size, modificationTime=mtime)
+    form, base = DeltaFormat(NoConditions(str(path))), opened(path).snapshot()
+    pq.write_table(pa.table({"id": [3]}), path / "new")
+    staging = form.stage()
+    (path / "new").rename(path / staging / "new.parquet")
+    added = [
+        StagedFile(path=f"{staging}/new.parquet", directory="", size=(path / staging / "new.parquet").stat().st_size)
+    ]
+    if name == "a.parquet":
+        assert form.overwrite(base, added) == 1
+        assert log_entry(path, 1)[0]["commitInfo"]["engineInfo"].startswith("delta-rs"), "which is exclusive"
+    else:
+        with pytest.raises(UnsupportedError, match=r"spells paths otherwise than deltalake.*Nothing was committed"):
+            form.overwrite(base, added)
+        form.abort(staging)
+    assert opened(path).snapshot().paths == (("new.parquet",) if name == "a.parquet" else (name,))
+
+
 def test_an_entry_says_the_same_whoever_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In object stores deltalake writes those that it spells as the log does, else zskip."""
     entries = []

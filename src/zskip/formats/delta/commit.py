@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
-from zskip.errors import StorageError
+from zskip.errors import StorageError, UnsupportedError
 from zskip.formats.base import APPEND, OVERWRITE, REPLACE, BatchId, StagedFile
 from zskip.formats.commit_checks import check_required, check_rows, null_error, read_staged_footers, target_path
 from zskip.formats.delta.columns import Path
@@ -185,10 +185,19 @@ def commit_transaction(
         lines.append({"txn": {"appId": batch.application, "version": batch.version}})
     escaped = [quote(file.path, _UNESCAPED, errors="surrogateescape") for file in old]
     is_spelled_alike = escaped == [line["remove"]["path"] for line in removes]
-    if storage.kind == "objects" and mode != OVERWRITE and is_spelled_alike:
-        _commit_by_deltalake(table, lines)
-    else:
+    if storage.kind != "objects":
         write_entry(storage, table.version() + 1, lines)
+    elif is_spelled_alike and (mode != OVERWRITE or not storage.is_exclusive()):
+        # Its history calls an overwrite an append.
+        _commit_by_deltalake(table, lines)
+    elif storage.is_exclusive():
+        write_entry(storage, table.version() + 1, lines)
+    else:
+        raise UnsupportedError(
+            f'the log of "{storage.root}" spells paths otherwise than deltalake, which alone commits to this store one '
+            "writer after another (it knows no conditional requests, or Hadoop is older than 3.4.2); write with Delta "
+            "Lake. Nothing was committed"
+        )
 
 
 def _remove_actions(table: DeltaTable, old: Snapshot, *, changes: bool) -> list[dict[str, Any]]:
