@@ -1,9 +1,8 @@
-"""Checks of files that nobody else makes: manifests are whole, timestamps in microseconds, names those of today."""
+"""Checks of files that nobody else makes: manifests are whole, and timestamps in microseconds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,13 +10,11 @@ from pyiceberg.avro.decoder import StreamingBinaryDecoder
 from pyiceberg.avro.file import MAGIC, META_SCHEMA, SYNC_SIZE, AvroFileHeader
 from pyiceberg.avro.resolver import construct_reader
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
-from pyiceberg.schema import Schema, index_by_name, index_name_by_id
-from pyiceberg.types import NestedField, StructType, TimestampType, TimestamptzType
+from pyiceberg.schema import Schema
+from pyiceberg.types import TimestampType, TimestamptzType
 
 from zskip.errors import CorruptFileError, UnsupportedError, ZskipError
-from zskip.formats.iceberg.column_ids import column_ids
-from zskip.formats.iceberg.protocol import refuse_names
-from zskip.formats.iceberg.values import LiveFile
+from zskip.formats.iceberg.values import LiveFile, leaves
 from zskip.formats.schema import first_line
 from zskip.storage import Storage
 
@@ -27,7 +24,7 @@ _MICROSECONDS = "us"
 _OTHER_UNITS: dict[tuple[str, int], tuple[str, str] | None] = {}
 """By the URI and size of files, which never change."""
 _MOST_FILES = 10_000
-_THREADS = 8
+_TIMESTAMPS = (TimestampType, TimestamptzType)
 
 
 def check_blocks(content: bytes) -> None:
@@ -65,7 +62,7 @@ def check_time_units(storage: Storage, schema: Schema, files: Iterable[LiveFile]
     Manifests take the numbers as they are, so only files with implausible bounds are opened. has_imported: whether
     files may be of other writers than Iceberg's, which need not have bounds.
     """
-    columns = list(_find_timestamps(schema.fields))
+    columns = [i for _, i in leaves(schema.as_struct()) if isinstance(schema.find_type(i), _TIMESTAMPS)]
     for file in files if columns else ():
         if any(_is_implausible(file.data, field_id, has_imported=has_imported) for field_id in columns):
             other = _find_other_unit(storage, file.path, file.data.file_size_in_bytes)
@@ -75,15 +72,6 @@ def check_time_units(storage: Storage, schema: Schema, files: Iterable[LiveFile]
                     f"timestamps in the unit {other[1]} where Iceberg prescribes microseconds, so its readers and its "
                     "statistics do not agree; write the rows of this file anew, with microseconds. Nothing was written"
                 )
-
-
-def _find_timestamps(fields: Iterable[NestedField]) -> Iterator[int]:
-    """The ids of columns, and of fields in structs, that may have bounds."""
-    for field in fields:
-        if isinstance(field.field_type, TimestampType | TimestamptzType):
-            yield field.field_id
-        elif isinstance(field.field_type, StructType):
-            yield from _find_timestamps(field.field_type.fields)
 
 
 def _is_implausible(file: DataFile, field_id: int, *, has_imported: bool) -> bool:
@@ -113,22 +101,6 @@ def _other_units(fields: Iterable[pa.Field], prefix: str) -> Iterator[tuple[str,
             yield prefix + field.name, kind.unit
         elif pa.types.is_nested(kind):
             yield from _other_units((kind.field(i) for i in range(kind.num_fields)), f"{prefix}{field.name}.")
-
-
-def check_names(storage: Storage, schema: Schema, files: Sequence[LiveFile]) -> None:
-    """Raise OwnReaderNeeded unless all files have the table's columns by their ids under the names of today."""
-    names, ids = index_name_by_id(schema), index_by_name(schema)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        schemas = pool.map(lambda file: _read_schema(storage, file.path), files)
-        for file, file_schema in zip(files, schemas, strict=True):
-            for name, field_id in column_ids(file_schema, ""):
-                is_renamed = field_id is not None and names.get(field_id, name) != name
-                if is_renamed or ids.get(name, field_id) != field_id:
-                    refuse_names(
-                        storage.root,
-                        f'"{file.path}" calls the column with the id {field_id} "{name}", and its metadata is of a '
-                        "time that kept no older schemas",
-                    )
 
 
 def _read_schema(storage: Storage, path: str) -> pa.Schema:

@@ -73,19 +73,17 @@ class IcebergFormat(TableFormat):
         Raises TableNotFoundError if there is no metadata, and UnsupportedError for tables that zskip would read
         wrongly, and that are not in a catalog of the session, whose Iceberg reads them.
         """
-        return self._contents_for_session().snapshot()
+        return self._contents().snapshot()
 
-    def _contents_for_session(self) -> Contents:
-        """The table's contents, also where only Iceberg in the session reads its rows."""
-        return self._contents(has_own_reader=self._catalog is not None and self._catalog.in_session)
+    def _contents(self, current: CurrentTable | None = None, known: Contents | None = None) -> Contents:
+        """The table's contents, now or at a location from its catalog, also where only the session reads its rows.
 
-    def _contents(
-        self, current: CurrentTable | None = None, known: Contents | None = None, *, has_own_reader: bool = False
-    ) -> Contents:
-        """The table's contents, now or at a location from its catalog; known: earlier contents."""
+        known: earlier contents.
+        """
         check_installed(self._storage.root)
         from zskip.formats.iceberg.table import read_contents
 
+        has_own_reader = self._catalog is not None and self._catalog.in_session
         known = known or self._last
         contents = read_contents(self._storage, self._metadata(current), known, has_own_reader=has_own_reader)
         self._last = contents if len(contents.files) <= _MOST_KEPT else None
@@ -124,7 +122,7 @@ class IcebergFormat(TableFormat):
     def check_replaceable(self) -> None:
         """Raise UnsupportedError if the catalog is unknown, or a rewrite would lose something."""
         catalog = self._need_catalog()
-        contents = self._contents_for_session()
+        contents = self._contents()
         from zskip.formats.iceberg.commit import check_rewritable
 
         check_rewritable(contents, in_session=catalog.in_session)
@@ -135,7 +133,7 @@ class IcebergFormat(TableFormat):
             return None
         from zskip.formats.iceberg.commit import find_unsupported_feature
 
-        return find_unsupported_feature(self._contents_for_session())
+        return find_unsupported_feature(self._contents())
 
     def stage(self) -> str:
         """Create a hidden directory as other formats do; raises UnsupportedError if the catalog is unknown."""
@@ -145,7 +143,7 @@ class IcebergFormat(TableFormat):
     def check_appendable(self, *, overwrites: bool = False) -> None:
         """Raise UnsupportedError if the catalog is unknown, or zskip would not write new rows as Iceberg does."""
         catalog = self._need_catalog()
-        contents = self._contents_for_session()
+        contents = self._contents()
         from zskip.formats.iceberg.commit import check_appendable
 
         check_appendable(contents, in_session=catalog.in_session)
@@ -160,7 +158,7 @@ class IcebergFormat(TableFormat):
         """The required columns, the ids of columns in files, and what the partition values are."""
         from zskip.formats.iceberg.commit import read_row_rules
 
-        return read_row_rules(self._contents_for_session(), self._need_catalog().table.partition(".")[0])
+        return read_row_rules(self._contents(), self._need_catalog().table.partition(".")[0])
 
     def stored_columns(self) -> str:
         """The columns of new files with the ids and types that Iceberg gives them, in Spark's JSON."""
@@ -190,7 +188,7 @@ class IcebergFormat(TableFormat):
 
         def read(current: CurrentTable) -> Contents:
             nonlocal known
-            known = self._contents(current, known, has_own_reader=catalog.in_session)
+            known = self._contents(current, known)
             return known
 
         contents = reread_contents(read, catalog.current())

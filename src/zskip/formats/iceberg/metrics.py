@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import decimal
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import pyarrow.parquet as pq
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io.pyarrow import MetricModeTypes, StatisticsCollector, compute_statistics_plan
 from pyiceberg.schema import Schema
-from pyiceberg.types import BinaryType, DecimalType, FixedType, PrimitiveType, StringType, StructType, UUIDType
+from pyiceberg.types import BinaryType, DecimalType, FixedType, StringType, UUIDType
 from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
 
 from zskip.formats.base import StagedFile
+from zskip.formats.iceberg.values import leaves
 from zskip.index import BoundIndex
 from zskip.index.collect.footers import NAN_STATISTICS
 from zskip.records import ALL_NULL, ColumnStats
@@ -36,7 +37,7 @@ def file_metrics(
     index: of the same files in the same order; properties: of the table, which choose each column's metrics.
     """
     plan = compute_statistics_plan(schema, dict(properties))
-    columns = [(plan[field_id], index.column(path)) for path, field_id in _leaves(schema.as_struct(), ())]
+    columns = [(plan[field_id], index.column(path)) for path, field_id in leaves(schema.as_struct())]
     counted = [(c, stats) for c, stats in columns if stats is not None and c.mode.type in _COUNTED]
     rows = index.rows.tolist()
     metrics = []
@@ -51,19 +52,9 @@ def _columns_with_nan(footer: pq.FileMetaData) -> Collection[str]:
     return cast("dict[str, Any]", json.loads((footer.metadata or {}).get(NAN_STATISTICS, b"{}")))
 
 
-def _leaves(struct: StructType, prefix: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Paths and ids of the columns with one value in each row."""
-    for field in struct.fields:
-        path = (*prefix, field.name)
-        if isinstance(field.field_type, StructType):
-            yield from _leaves(field.field_type, path)
-        elif isinstance(field.field_type, PrimitiveType):
-            yield path, field.field_id
-
-
 def _layout(footer: pq.FileMetaData, schema: Schema) -> dict[str, Any]:
     """The offsets of row groups, and the size of each column."""
-    ids = {".".join(path): field_id for path, field_id in _leaves(schema.as_struct(), ())}
+    ids = {".".join(path): field_id for path, field_id in leaves(schema.as_struct())}
     sizes: dict[int, int] = {}
     offsets = []
     for i in range(footer.num_row_groups):

@@ -30,7 +30,7 @@ from pyiceberg.types import BinaryType, DoubleType, FloatType, TimestampType, Ti
 from zskip.errors import ColumnError, ConflictError, InputError, UnsupportedError
 from zskip.formats.commit_checks import target_path
 from zskip.formats.hive import DEFAULT_PARTITION, directory_of, parse_directory
-from zskip.formats.iceberg.values import LiveFile
+from zskip.formats.iceberg.values import LiveFile, leaves
 from zskip.records import Partition
 
 _WITHOUT_TEXT = (FloatType, DoubleType, BinaryType, TimestampType, TimestamptzType)
@@ -212,11 +212,13 @@ def _name(file: LiveFile, spec: PartitionSpec, schema: Schema) -> str:
 def read_partition_expressions(metadata: TableMetadata, catalog: str) -> dict[str, str]:
     """The partition values of a row, in the SQL of a session with the catalog, by the ids of the partition fields."""
     schema, expressions = metadata.schema(), {}
-    names = index_name_by_id(schema)
+    # Of columns in structs, too: their parts may have dots, and backticks.
+    names = {
+        i: ".".join("`" + part.replace("`", "``") + "`" for part in path) for path, i in leaves(schema.as_struct())
+    }
     for field in metadata.spec().fields:
         transform, kind = field.transform, schema.find_type(field.source_id)
-        name = ".".join(f"`{part}`" for part in names[field.source_id].split("."))
-        call = f"`{catalog}`.system."
+        name, call = names[field.source_id], f"`{catalog}`.system."
         if isinstance(transform, VoidTransform):
             continue
         if isinstance(transform, IdentityTransform | TruncateTransform) and isinstance(kind, _WITHOUT_TEXT):

@@ -25,7 +25,7 @@ _NESTED = ("struct", "list", "map")
 
 
 class OldTableMetadata(TableMetadataV1):
-    """Metadata of a time that kept no older schemas, so only the files show whether columns were renamed."""
+    """Metadata of a time that kept no older schemas: it does not tell whether columns were renamed."""
 
 
 class OwnReaderNeeded(UnsupportedError):
@@ -108,6 +108,8 @@ def check_columns(root: str, metadata: TableMetadata) -> None:
 
 def _check_history(root: str, metadata: TableMetadata) -> None:
     """Refuse tables whose older schemas have expired: files may be older than all known schemas."""
+    if isinstance(metadata, OldTableMetadata):
+        refuse_names(root, "its metadata is of a time that kept no older schemas, so columns may have been renamed")
     known = {schema.schema_id for schema in metadata.schemas}
     columns = {field_id for schema in metadata.schemas for field_id in index_name_by_id(schema)}
     if known != set(range(len(known))) or not columns.issuperset(range(1, metadata.last_column_id + 1)):

@@ -36,7 +36,7 @@ from pyiceberg.utils.properties import property_as_bool
 from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats.iceberg.column_ids import read_column_ids
 from zskip.formats.iceberg.deletes import check_deletes, find_deleted, find_deletes
-from zskip.formats.iceberg.file_checks import check_blocks, check_count, check_names, check_time_units
+from zskip.formats.iceberg.file_checks import check_blocks, check_count, check_time_units
 from zskip.formats.iceberg.partitions import grouped_columns, read_partitions
 from zskip.formats.iceberg.protocol import OldTableMetadata, OwnReaderNeeded, check_columns, check_metadata_json
 from zskip.formats.iceberg.values import LiveFile, read_statistics, spark_schema
@@ -152,8 +152,6 @@ def read_contents(
     feature, (deleted, delete) = None, find_deleted(*_by_content(manifests))
     try:
         check_columns(storage.root, metadata)
-        if isinstance(metadata, OldTableMetadata):
-            check_names(storage, metadata.schema(), files)
         check_deletes(metadata.location, delete)
     except OwnReaderNeeded as error:
         if not has_own_reader:

@@ -159,6 +159,16 @@ def _parts(kind: IcebergType, prefix: str) -> Iterator[tuple[str, dict[str, Any]
         yield from _parts(part, f"{prefix}{name}.")
 
 
+def leaves(struct: StructType, parents: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Paths and ids of the columns with one value in each row."""
+    for field in struct.fields:
+        path = (*parents, field.name)
+        if isinstance(field.field_type, StructType):
+            yield from leaves(field.field_type, path)
+        elif isinstance(field.field_type, PrimitiveType):
+            yield path, field.field_id
+
+
 def read_statistics(files: Sequence[LiveFile], schema: Schema, fields: Sequence[Field]) -> Known:
     """The manifests' statistics: rows, and the bounds, nulls and NaN of columns, which are decoded on demand.
 

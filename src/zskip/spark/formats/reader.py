@@ -228,7 +228,8 @@ class Reader(MetadataReader):
 
     def count_live_rows(self, stored: Ints) -> Ints:
         """(files,) the rows of each file without deleted ones; stored: (files,) all rows that it holds."""
-        return stored
+        deleted = self.count_deleted_rows(self.snapshot)
+        return stored if deleted is None else stored - deleted
 
     def stored_rows(self, files: Bools, settings: Mapping[str, str]) -> DataFrame:
         """All rows in some files, deleted ones too, in a private session; what cannot be read is an error.

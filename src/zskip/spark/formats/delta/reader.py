@@ -123,11 +123,6 @@ class DeltaReader(Reader):
         stored = self._version.rules.stored
         return None if stored is None else complete(stored, live.drop(ordinal_of(live)))
 
-    def count_live_rows(self, stored: Ints) -> Ints:
-        """(files,) the rows that the log counts."""
-        deleted = self.count_deleted_rows(self.snapshot)
-        return stored if deleted is None else stored - deleted
-
     def _read_stored(self, session: SparkSession) -> DataFrame:
         from pyspark.sql import DataFrame
 
