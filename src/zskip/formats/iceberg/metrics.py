@@ -8,7 +8,7 @@ from __future__ import annotations
 import decimal
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import pyarrow.parquet as pq
 from pyiceberg.conversions import to_bytes
@@ -44,12 +44,9 @@ def file_metrics(
     for i, file in enumerate(files):
         with storage.open(file.path) as stream:
             footer = pq.read_metadata(stream)
-        metrics.append(_layout(footer, schema) | _statistics(rows[i], counted, i, _columns_with_nan(footer)))
+        with_nan: dict[str, Any] = json.loads((footer.metadata or {}).get(NAN_STATISTICS, b"{}"))
+        metrics.append(_layout(footer, schema) | _statistics(rows[i], counted, i, with_nan))
     return metrics
-
-
-def _columns_with_nan(footer: pq.FileMetaData) -> Collection[str]:
-    return cast("dict[str, Any]", json.loads((footer.metadata or {}).get(NAN_STATISTICS, b"{}")))
 
 
 def _layout(footer: pq.FileMetaData, schema: Schema) -> dict[str, Any]:
@@ -102,10 +99,10 @@ def _bound(value: Encoded, data_type: DataType, collector: StatisticsCollector, 
     if isinstance(kind, StringType):
         try:
             text = bytes(value).decode()  # type: ignore[arg-type]
-        except UnicodeDecodeError:
+            cut = truncate_upper_bound_text_string(text, length) if upper else text[:length]
+            return None if cut is None else cut.encode()
+        except UnicodeError:  # Increasing a character may yield half of a surrogate pair.
             return None
-        cut = truncate_upper_bound_text_string(text, length) if upper else text[:length]
-        return None if cut is None or not _is_encodable(cut) else cut.encode()
     if isinstance(kind, BinaryType):
         data = bytes(value)  # type: ignore[arg-type]
         return truncate_upper_bound_binary_string(data, length) if upper else data[:length]
@@ -118,8 +115,3 @@ def _bound(value: Encoded, data_type: DataType, collector: StatisticsCollector, 
         # Zeros of either sign are equal for Spark, but not for Iceberg.
         return to_bytes(kind, number if number else (0.0 if upper else -0.0))
     return to_bytes(kind, bool(value) if data_type.name == "boolean" else int(value))
-
-
-def _is_encodable(text: str) -> bool:
-    """Whether a text can be encoded: incrementing a character may yield half of a surrogate pair."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)

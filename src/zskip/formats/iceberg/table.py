@@ -41,7 +41,7 @@ from zskip.formats.iceberg.partitions import grouped_columns, read_partitions
 from zskip.formats.iceberg.protocol import OldTableMetadata, OwnReaderNeeded, check_columns, check_metadata_json
 from zskip.formats.iceberg.values import LiveFile, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json
-from zskip.records import ColumnIds, ColumnNames, Deletes, Reading, Snapshot
+from zskip.records import ColumnNames, Deletes, Reading, Snapshot
 from zskip.storage import Storage, is_same_location, leads_out, normalize_location
 
 _BLOOM_FILTER = "write.parquet.bloom-filter-enabled.column."
@@ -79,7 +79,13 @@ class Contents:
         deleted = np.array([file.data.file_path in self.deleted for file in files], np.bool_) if self.deleted else None
         data = spark_schema(schema)
         fields = fields_from_json(data)
-        partitions, partition_of = read_partitions(files, self.metadata.specs(), schema)
+        specs = self.metadata.specs()
+        partitions, partition_of = read_partitions(files, specs, schema)
+        sources = {
+            f.source_id for spec in specs.values() for f in spec.fields if isinstance(f.transform, IdentityTransform)
+        }
+        mapping = self.metadata.properties.get(TableProperties.DEFAULT_NAME_MAPPING)
+        ids = read_column_ids(json.loads(schema.model_dump_json()), sources, mapping)
         return Snapshot(
             root=self.storage.root,
             version=self.version,
@@ -91,13 +97,13 @@ class Contents:
             mtimes_ms=np.zeros(len(files), np.int64),
             partition_of=partition_of,
             known=read_statistics(files, schema, fields),
-            grouped_by=grouped_columns(files, self.metadata.specs(), schema),
+            grouped_by=grouped_columns(files, specs, schema),
             reading=Reading(
                 feature=self.feature,
                 deleted=deleted,
                 read_deletes=None if deleted is None else self._read_deletes,
                 declared=(data, json.dumps({"type": "struct", "fields": []})),
-                names=ColumnNames(ids=self._column_ids()),
+                names=ColumnNames(ids=ids),
                 bloom_filters=tuple(
                     name.removeprefix(_BLOOM_FILTER)
                     for name in self.metadata.properties
@@ -125,12 +131,6 @@ class Contents:
             lambda uri: self.storage.uri(resolver.relative(uri)),
         )
         return {resolver.relative(path): value for path, value in deletes.items()}
-
-    def _column_ids(self) -> ColumnIds:
-        specs = self.metadata.specs().values()
-        sources = {f.source_id for spec in specs for f in spec.fields if isinstance(f.transform, IdentityTransform)}
-        mapping = self.metadata.properties.get(TableProperties.DEFAULT_NAME_MAPPING)
-        return read_column_ids(json.loads(self.metadata.schema().model_dump_json()), sources, mapping)
 
 
 def read_contents(

@@ -300,7 +300,8 @@ class ParquetFormat(TableFormat):
                 self._check_free(new)
             if mode == APPEND:
                 self._check_not_overwritten(old.version, versions[0])
-            removed = self._list_removed() if mode == OVERWRITE else replaced
+            live = self._live_files()[1] if mode == OVERWRITE else ()
+            removed = replaced + tuple(log.Removed(path=f.path, size=f.size, mtime_ms=f.mtime_ms) for f in live)
             removed += self._list_summaries(overwrites=mode == OVERWRITE)
             batches = dict(self._batches(versions[0]))
             if batch is not None:
@@ -315,9 +316,6 @@ class ParquetFormat(TableFormat):
             return version
         raise ConflictError(f'"{self._storage.root}" is being rewritten constantly; try again later')
 
-    def _list_removed(self) -> tuple[log.Removed, ...]:
-        return tuple(log.Removed(path=f.path, size=f.size, mtime_ms=f.mtime_ms) for f in self._live_files()[1])
-
     def _list_summaries(self, *, overwrites: bool) -> tuple[log.Removed, ...]:
         """The files of other programs that a commit makes untrue; overwrites: whether columns may change, too."""
         infos = [self._storage.stat(name) for name in log.SUMMARIES[: 1 + overwrites]]
@@ -330,16 +328,13 @@ class ParquetFormat(TableFormat):
     def _check_not_overwritten(self, since: int, versions: Sequence[int]) -> None:
         """Raise ConflictError if the table has other rows, and maybe other columns, than in an earlier version."""
         newer = [version for version in versions if version > since]
-        if len(newer) >= log.KEEP and newer[0] > since + 1:
-            # The oldest entries are swept, and so may be some of these: what they did is unknown.
-            raise self._overwritten_error()
-        if any(log.read_entry(self._storage, version).info.get(_OVERWRITES) for version in newer):
-            raise self._overwritten_error()
-
-    def _overwritten_error(self) -> ConflictError:
-        return ConflictError(
-            f'another writer replaced the rows of "{self._storage.root}" meanwhile; nothing was committed, call again'
-        )
+        # The oldest entries are swept, and so may be some of these: what they did is unknown.
+        is_unknown = len(newer) >= log.KEEP and newer[0] > since + 1
+        if is_unknown or any(log.read_entry(self._storage, version).info.get(_OVERWRITES) for version in newer):
+            raise ConflictError(
+                f'another writer replaced the rows of "{self._storage.root}" meanwhile; nothing was committed, call '
+                "again"
+            )
 
     def _check_free(self, files: Sequence[log.Added]) -> None:
         targets = [file.target for file in files]

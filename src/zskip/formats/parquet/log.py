@@ -265,24 +265,27 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _retire(storage: Storage, old: Removed, trash: str) -> None:
-    """Move a replaced file away, unless somebody already did, or wrote another file under its name."""
+def _is_in_place(storage: Storage, old: Removed) -> bool:
+    """Whether nobody has moved a replaced file yet, or written another one under its name."""
     info = storage.stat(old.path)
     # Not its identity, which a second link changes, such as that of a move that was cut short.
-    if info is None or not info.is_unchanged(old.size, old.mtime_ms):
-        return
-    try:
-        storage.rename(old.path, f"{trash}/{old.path}{REPLACED}")
-    except FileNotFoundError:
-        return
-    except FileExistsError:
-        storage.delete(old.path)
+    return info is not None and info.is_unchanged(old.size, old.mtime_ms)
+
+
+def _retire(storage: Storage, old: Removed, trash: str) -> None:
+    """Move a replaced file away, unless somebody already did."""
+    if _is_in_place(storage, old):
+        try:
+            storage.rename(old.path, f"{trash}/{old.path}{REPLACED}")
+        except FileNotFoundError:
+            return
+        except FileExistsError:
+            storage.delete(old.path)
 
 
 def _drop(storage: Storage, old: Removed) -> None:
-    """Delete a replaced file, unless somebody already did, or wrote another file under its name."""
-    info = storage.stat(old.path)
-    if info is not None and info.is_unchanged(old.size, old.mtime_ms):
+    """Delete a replaced file, unless somebody already did."""
+    if _is_in_place(storage, old):
         storage.delete(old.path)
 
 

@@ -60,6 +60,10 @@ class Reader(MetadataReader):
     `open_reader` chooses the class by the table's format. This one reads files that hold the rows: zskip chooses them,
     and Spark reads them. Those of formats differ from it where a table uses what only the format's own code reads; what
     a version or a feature asks for is decided inside, and nobody else asks how rows are read.
+
+    The rows, for queries: `frame` as the index prunes it, `whole` without the index. For rewrites: `readable_files` for
+    zskip's own tasks, else `live_rows` as a DataFrame. For the index: `stored_rows`, deleted ones too, and
+    `numbered_rows` with their places in files.
     """
 
     def __init__(
