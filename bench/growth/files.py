@@ -31,7 +31,8 @@ from zskip.records import ReadableFiles, Snapshot
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import DiskAccess
 from zskip.spark.write.arrow.job import group_files, split_into_tasks
-from zskip.spark.write.arrow.placing import Placement, describe_tasks, placer
+from zskip.spark.write.arrow.placing import Placement, placer
+from zskip.spark.write.arrow.reading import describe_tasks
 from zskip.storage import FileInfo, LocalStorage
 from zskip.storage.wrapper import StorageWrapper
 from zskip.table import Table

@@ -24,7 +24,7 @@ from zskip.errors import IndexFormatError, StorageError, ZskipWarning
 from zskip.index import Index, bind_without_index, refresh
 from zskip.index.resolve import Absent, readable_as, resolve
 from zskip.index.store import bound_segments, compact
-from zskip.index.store.cache import ByteLimit
+from zskip.index.store.cache import ByteCache
 from zskip.index.store.leaves import Column, ColumnList
 from zskip.index.store.manifest import Manifest
 from zskip.index.store.segment import INDEX_DIR, Block, Segment
@@ -206,7 +206,7 @@ def test_the_version_that_brought_a_file_is_kept(storage, snap, tmp_path):
 
 @pytest.mark.parametrize(("limit", "kept"), [(1, 1), (10**6, 3)])
 def test_the_cache_is_bounded_by_bytes(limit, kept, storage, tmp_path, indexed, monkeypatch):
-    monkeypatch.setattr("zskip.index.bound_index.MEMORY", ByteLimit(limit))
+    monkeypatch.setattr("zskip.index.store.cache.MEMORY", ByteCache(limit))
     write(tmp_path, "0.parquet", 7)
     bound = indexed(storage, FIELDS)
     columns = [bound.column((name,)) for name in FIELDS]
@@ -219,19 +219,20 @@ def test_the_cache_is_bounded_by_bytes(limit, kept, storage, tmp_path, indexed, 
 
 def test_all_indexes_of_a_process_share_one_limit(storage, tmp_path, indexed, monkeypatch):
     write(tmp_path, "0.parquet", 7)
-    limit = ByteLimit(10**6)
-    monkeypatch.setattr("zskip.index.bound_index.MEMORY", limit)
+    memory = ByteCache(10**6)
+    monkeypatch.setattr("zskip.index.store.cache.MEMORY", memory)
     first, second = indexed(storage, FIELDS), indexed(storage, FIELDS)
     columns = [first.column((name,)) for name in FIELDS]
-    size = first._columns.bytes
-    limit.limit = size + 1
+    first_owner = {owner for owner, _ in memory.entries}
+    size = memory.bytes
+    memory.limit = size + 1
     second.column((next(iter(FIELDS)),))
-    assert first._columns.bytes + second._columns.bytes <= size + 1
-    assert second._columns.entries, "the latest stays"
+    assert memory.bytes <= size + 1
+    assert {owner for owner, _ in memory.entries} > first_owner, "the latest stays"
     assert first.column((list(FIELDS)[-1],)) is columns[-1], "what was used last stays longest"
     del second
     gc.collect()
-    assert list(limit.caches) == [first._columns], "what an index has read goes with it"
+    assert {owner for owner, _ in memory.entries} == first_owner, "what an index has read goes with it"
 
 
 # Schemas

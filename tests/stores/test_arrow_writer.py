@@ -16,7 +16,8 @@ from pyspark import cloudpickle
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow import access
 from zskip.spark.write.arrow.access import RemoteAccess
-from zskip.spark.write.arrow.merging import Bin, describe_bins, merger
+from zskip.spark.write.arrow.merging import merger
+from zskip.spark.write.arrow.reading import Source, describe_tasks
 from zskip.spark.write.arrow.writing import FileOptions
 from zskip.storage import parse_object_uri
 from zskip.storage.objects import ObjectStorage
@@ -43,7 +44,7 @@ def test_files_of_a_store_are_merged(bucket: Bucket, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(access, "_WHOLE", whole)
         with by_value():
             sent = cloudpickle.dumps(merger(given, reach, corrected=True))
-        bins = iter([pa.RecordBatch.from_pydict({"value": describe_bins([Bin(0, tuple(sizes))])})])
+        bins = iter([pa.RecordBatch.from_pydict({"value": describe_tasks([[Source(*one) for one in sizes]])})])
         (report,) = pa.Table.from_batches(list(pickle.loads(sent)(bins))).to_pylist()
         data = ObjectStorage(uri, options).read(f"_zskip/staging/x/{report['name']}")
         assert len(data) == report["bytes"]

@@ -13,8 +13,7 @@ from zskip.errors import IndexFormatError
 from zskip.index.expressions import expression_stats, term_stats
 from zskip.index.resolve import Absent, fold, readable_as, resolve, widening
 from zskip.index.store.bound_segments import BoundSegment, WarnOnce, as_slice, fold_names, map_segments, positions_of
-from zskip.index.store.cache import MEMORY, ByteCache
-from zskip.index.store.locks import KeyedLocks
+from zskip.index.store.cache import OwnValues
 from zskip.index.store.segment import Entries, SegmentReader
 from zskip.index.store.sketches import BoundSketches
 from zskip.predicate import Columns, Predicate, Term
@@ -77,8 +76,7 @@ class BoundIndex:
         self._version = version
         self._size = size
         self.case_sensitive = case_sensitive
-        self._columns: ByteCache[tuple[str, ...], tuple[ColumnStats | None]] = ByteCache(MEMORY)
-        self._reading = KeyedLocks()
+        self._columns = OwnValues[tuple[str, ...], ColumnStats | None]()
         names = snapshot.reading.names
         self._stored = {fold(path, case_sensitive): stored for path, stored in (names.paths or {}).items()}
         self._names = fold_names([field.name for field in snapshot.fields], case_sensitive)
@@ -169,13 +167,13 @@ class BoundIndex:
         if len(path) == 1 and "(" in path[0] and not self._has_column(fold(path, self.case_sensitive)):
             columns = Columns(self.snapshot.fields, case_sensitive=self.case_sensitive)
             return expression_stats(path[0], columns, self.column, self.sketches)
-        path = fold(path, self.case_sensitive)
-        with self._reading.of(path):
-            known = self._columns.get(path)
-            if known is None:
-                known = (self._column(path),)
-                self._columns.put(path, known, _size(path, known[0]))
-            return known[0]
+        folded = fold(path, self.case_sensitive)
+
+        def read() -> tuple[ColumnStats | None, int]:
+            stats = self._column(folded)
+            return stats, _size(folded, stats)
+
+        return self._columns.get(folded, read)
 
     def expression(self, term: Term) -> ColumnStats | None:
         """The statistics of a term in each file; None if there are none."""

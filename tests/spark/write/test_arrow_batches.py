@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import typed_tables
+from footer_leaves import leaves_of
 from pyiceberg.io.pyarrow import pyarrow_to_schema
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, ListType, MapType, NestedField, StringType, StructType, UUIDType
@@ -29,9 +30,9 @@ from zskip.spark.write.arrow.access import DiskAccess
 from zskip.spark.write.arrow.columns import column_values, has_nan
 from zskip.spark.write.arrow.dividing import Group, Joining, arriving, writer
 from zskip.spark.write.arrow.job import _FAILURES, Recomputed, _rows_written
-from zskip.spark.write.arrow.merging import Bin, describe_bins, merger
-from zskip.spark.write.arrow.placing import Placement, describe_tasks, placer, row_placer
-from zskip.spark.write.arrow.reading import Reader, Source
+from zskip.spark.write.arrow.merging import merger
+from zskip.spark.write.arrow.placing import Placement, placer, row_placer
+from zskip.spark.write.arrow.reading import Reader, Source, describe_tasks
 from zskip.spark.write.arrow.rows import RowColumns
 from zskip.spark.write.arrow.schema import NotArrow, arrow_schema, check_file, same_values
 from zskip.spark.write.arrow.sorting import join_sorted, stable_order
@@ -299,10 +300,12 @@ def test_the_same_input_gives_the_same_batches(tmp_path: Path, source: pa.Table)
 
 def test_files_are_merged_in_their_order(tmp_path: Path, source: pa.Table) -> None:
     files, root = sources(tmp_path), str(tmp_path)
-    bins = [Bin(0, tuple(tuple(s)[:3] for s in files[6:])), Bin(1, tuple(tuple(s)[:3] for s in files[:6]))]
+    bins = [files[6:], files[:6]]
     merge = merger(options(tmp_path, source.schema), lambda: DiskAccess(root), corrected=True)
     reports = (
-        pa.Table.from_batches(list(merge(one_batch(describe_bins(bins))))).sort_by([("file", "descending")]).to_pylist()
+        pa.Table.from_batches(list(merge(one_batch(describe_tasks(bins)))))
+        .sort_by([("file", "descending")])
+        .to_pylist()
     )
     assert [report["file"] for report in reports] == [1, 0]
     tables = [pq.read_table(tmp_path / "out" / report["name"]) for report in reports]
@@ -396,8 +399,8 @@ def test_ids_of_old_files_are_left_behind(tmp_path: Path) -> None:
     pq.write_table(rows, tmp_path / "t" / "0.parquet")
     schema = pa.schema([("u", pa.struct([("v", pa.int32())])), ("i", pa.int64())])
     root = str(tmp_path)
-    one = [Bin(0, tuple(tuple(s)[:3] for s in sources(tmp_path)))]
-    list(merger(options(tmp_path, schema), lambda: DiskAccess(root), corrected=True)(one_batch(describe_bins(one))))
+    one = [sources(tmp_path)]
+    list(merger(options(tmp_path, schema), lambda: DiskAccess(root), corrected=True)(one_batch(describe_tasks(one))))
     (path,) = (tmp_path / "out").iterdir()
     assert "field_id=7" in str(pq.ParquetFile(tmp_path / "t" / "0.parquet").schema)
     assert "field_id=7" not in str(pq.ParquetFile(path).schema)
@@ -422,9 +425,9 @@ def test_a_column_with_nan_has_its_statistics_in_the_metadata_and_the_others_are
     pq.write_table(table, tmp_path / "t" / "0.parquet")
     pq.write_table(table, tmp_path / "t" / "1.parquet")
     given = options(tmp_path, table.schema, metadata={"org.apache.spark.version": "4.1.4"}, row_bytes=row_bytes)
-    one = [Bin(0, tuple(tuple(s)[:3] for s in sources(tmp_path)))]
+    one = [sources(tmp_path)]
     root = str(tmp_path)
-    list(merger(given, lambda: DiskAccess(root), corrected=True)(one_batch(describe_bins(one))))
+    list(merger(given, lambda: DiskAccess(root), corrected=True)(one_batch(describe_tasks(one))))
     (path,) = (tmp_path / "out").iterdir()
     metadata = pq.read_metadata(path)
     group = metadata.row_group(0)
@@ -434,7 +437,7 @@ def test_a_column_with_nan_has_its_statistics_in_the_metadata_and_the_others_are
     with path.open("rb") as stream:
         footer = FooterReader().read(stream, path.stat().st_size, row_groups=True)
     assert len(footer.row_groups) == (1 if row_bytes == 1.0 else 3)
-    statistics = [(leaf.nulls, leaf.nans, leaf.lower, leaf.upper) for leaf in footer.stats]
+    statistics = [(leaf.nulls, leaf.nans, leaf.lower, leaf.upper) for leaf in leaves_of(footer)]
     assert statistics == [(0, -1, 1, 3), (0, -1, b"a", b"c"), (2, 2, 1.0, 1.0), (2, 0, 1.0, 2.0)]
     assert sum(group.leaves.nulls[2] for group in footer.row_groups) == 2
     assert sum(group.leaves.nans[2] for group in footer.row_groups) == 2
@@ -442,7 +445,7 @@ def test_a_column_with_nan_has_its_statistics_in_the_metadata_and_the_others_are
     pq.write_table(pq.read_table(path).slice(0, 2), copied, write_statistics=False)
     content = copied.getvalue()
     assert NAN_STATISTICS in (pq.read_metadata(pa.BufferReader(content)).metadata or {})
-    assert FooterReader().read(pa.BufferReader(content), content.size).stats == ()
+    assert leaves_of(FooterReader().read(pa.BufferReader(content), content.size)) == []
 
 
 @pytest.mark.parametrize(

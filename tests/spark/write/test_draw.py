@@ -22,7 +22,7 @@ ID = (Field(name="id", type=DataType("long")),)
 def everything(frame: DataFrame, fields: tuple[Field, ...], sampling: str) -> Sample:
     if sampling == "bernoulli":
         return draw_bernoulli(frame, fields, "p", 1.0, 1)
-    return draw_reservoir(frame, fields, "p", ReservoirPlan.of, 1)
+    return draw_reservoir(frame, fields, "p", 1)
 
 
 @pytest.mark.parametrize("sampling", ["bernoulli", "reservoir"])
@@ -69,7 +69,7 @@ def test_bernoulli_draws_evenly_and_repeatably_in_one_job(spark: SparkSession) -
     assert (sample.columns[0] % 3 == sample.partition).all()
 
 
-def test_reservoirs_weigh_uneven_partitions_by_their_rows(spark: SparkSession) -> None:
+def test_reservoirs_weigh_uneven_partitions_by_their_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     large, small = 60_000, 300
     frame = spark.range(0, 6 * large, 1, 6).where(f"id < {large} OR id % {large} < {small}")
     frame = frame.selectExpr(
@@ -77,7 +77,8 @@ def test_reservoirs_weigh_uneven_partitions_by_their_rows(spark: SparkSession) -
     )
     plan = ReservoirPlan(sample_size=3_000, rows_per_partition=500)
     assert plan.imbalanced(np.array([large, *[small] * 5])).tolist() == [True, *[False] * 5]
-    sample = draw_reservoir(frame, ID, "p", lambda partitions: plan, 4)
+    monkeypatch.setattr(ReservoirPlan, "of", lambda partitions: plan)
+    sample = draw_reservoir(frame, ID, "p", 4)
     ids = sample.columns[0]
     assert len(np.unique(ids)) == len(ids)
     assert sorted(ids[ids >= large].tolist()) == list(range(large, large + 5 * small))
@@ -86,11 +87,12 @@ def test_reservoirs_weigh_uneven_partitions_by_their_rows(spark: SparkSession) -
     assert ids[ids < large].mean() == pytest.approx(large / 2, rel=0.05)
 
 
-def test_a_full_reservoir_is_uniform(spark: SparkSession) -> None:
+def test_a_full_reservoir_is_uniform(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = 50_000
     frame = spark.range(0, rows, 1, 2).selectExpr("id", "0 AS p")
     plan = ReservoirPlan(sample_size=3_000, rows_per_partition=2_000)
-    sample = draw_reservoir(frame, ID, "p", lambda partitions: plan, 4)
+    monkeypatch.setattr(ReservoirPlan, "of", lambda partitions: plan)
+    sample = draw_reservoir(frame, ID, "p", 4)
     ids = sample.columns[0]
     assert len(np.unique(ids)) == len(ids) == 4_000
     assert sample.weights.tolist() == [rows / 4_000] * 4_000

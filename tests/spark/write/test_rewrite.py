@@ -23,17 +23,22 @@ from zskip.formats.compression import Compression
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
 from zskip.records import Field
+from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm.compat import frame_of_rows, private_session
 from zskip.spark.jvm.failures import error_from_text
 from zskip.spark.progress import count_tasks, show_progress
 from zskip.spark.write import routing
 from zskip.spark.write.draw import draw_bernoulli
-from zskip.spark.write.rewrite import WriteOptions, check_writable, describe_jobs, file_of, rewrite, writing_session
+from zskip.spark.write.rewrite import WriteOptions, check_writable, file_of, routed, write_rows, writing_session
 from zskip.types import DataType
 
 pytestmark = pytest.mark.spark
 OPTIONS = WriteOptions(compression=Compression(codec="zstd"))
 AWKWARD = ["a.b", "a b", "`", "été", "x,y;{}()=", "__zskip_key", "__ZSKIP_FILE", "key", "p.q", "_metadata", "select"]
+
+
+def rewrite(frame: DataFrame, ordinal: str, layout: Layout, target: str, options: WriteOptions) -> None:
+    write_rows(routed(frame, ordinal, layout), target, options)
 
 
 def fields(**types: str) -> tuple[Field, ...]:
@@ -224,7 +229,9 @@ def test_the_session_and_the_thread_are_left_as_they_were(spark: SparkSession, t
         with describe_jobs(spark, "rewrite 5 files of t"):
             assert context.getLocalProperty("spark.job.description") == "zskip: rewrite 5 files of t"
             frame = read(writing_session(spark), tmp_path / "t", "0")
-            rewrite(frame, "part", fitted(frame, fields(a="long", id="long"), [3]), str(tmp_path / "out"), OPTIONS)
+            write_rows(
+                routed(frame, "part", fitted(frame, fields(a="long", id="long"), [3])), str(tmp_path / "out"), OPTIONS
+            )
         assert context.getLocalProperty("spark.jobGroup.id") == "mine"
         assert context.getLocalProperty("spark.job.description") == "my words"
         with pytest.raises(KeyError), describe_jobs(spark, "fail"):

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -35,27 +36,15 @@ _PlanKey = tuple[Trust, frozenset[str], frozenset[int]]
 """As `plan_footers` takes them."""
 
 
-class LeafStats(NamedTuple):
-    """A footer's statistics of one column."""
-
-    column: int
-    """Position in `FooterStats.columns`."""
-    nulls: int
-    """-1 if unknown."""
-    lower: Encoded | None
-    """In the form of the column's type; None if unknown, and then so is `upper`."""
-    upper: Encoded | None
-    nans: int = -1
-    """-1 if unknown."""
-
-
 class LeafLists(NamedTuple):
-    """A footer's statistics of all columns: a list for each field of `LeafStats`, faster than thousands of those."""
+    """A footer's statistics of all columns: lists, faster than thousands of records."""
 
     columns: tuple[int, ...]
-    """Shared by footers with the same plan."""
+    """Positions in `FooterStats.columns`; shared by footers with the same plan."""
     nulls: list[int]
+    """-1 if unknown, as in `nans`."""
     lower: list[Encoded | None]
+    """In the form of the column's type; None if unknown, and then so is `upper`."""
     upper: list[Encoded | None]
     nans: list[int]
 
@@ -73,12 +62,6 @@ class FooterStats:
     """Statistics of the columns that can be indexed."""
     row_groups: tuple[FooterStats, ...] = ()
     """The same for each row group, if requested."""
-
-    @property
-    def stats(self) -> tuple[LeafStats, ...]:
-        """The known statistics, column by column."""
-        leaves = (LeafStats(*values) for values in zip(*self.leaves, strict=True))
-        return tuple(leaf for leaf in leaves if leaf.nulls >= 0 or leaf.lower is not None)
 
 
 class EncryptedFooterError(ValueError):
@@ -115,8 +98,8 @@ class FooterReader:
     >>> import io, pyarrow as pa, pyarrow.parquet as pq
     >>> stream = io.BytesIO()
     >>> pq.write_table(pa.table({"a": [3, None, 1]}), stream)
-    >>> FooterReader().read(stream, stream.tell()).stats
-    (LeafStats(column=0, nulls=1, lower=1, upper=3, nans=-1),)
+    >>> FooterReader().read(stream, stream.tell()).leaves
+    LeafLists(columns=(0,), nulls=[1], lower=[1], upper=[3], nans=[-1])
     """
 
     def __init__(self, *, with_ids: bool = False) -> None:
@@ -142,16 +125,11 @@ class FooterReader:
         if keys is not None and NAN_STATISTICS in keys and is_of_zskip(metadata.created_by):
             _add_nan_statistics(plan, rows, group_leaves, json.loads(keys[NAN_STATISTICS]))
 
-        def make_stats(count: int, leaves: LeafLists, row_group_stats: tuple[FooterStats, ...] = ()) -> FooterStats:
-            return FooterStats(
-                rows=count, columns=plan.columns, defaults=defaults, leaves=leaves, row_groups=row_group_stats
-            )
-
-        row_group_stats = tuple(map(make_stats, rows, group_leaves)) if row_groups else ()
-        return make_stats(
-            metadata.num_rows,
-            group_leaves[0] if len(group_leaves) == 1 else _merge_groups(plan, rows, group_leaves),
-            row_group_stats,
+        stats = partial(FooterStats, columns=plan.columns, defaults=defaults)
+        return stats(
+            rows=metadata.num_rows,
+            leaves=group_leaves[0] if len(group_leaves) == 1 else _merge_groups(plan, rows, group_leaves),
+            row_groups=tuple(stats(rows=n, leaves=x) for n, x in zip(rows, group_leaves, strict=True) if row_groups),
         )
 
     def _plan(

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,45 +31,31 @@ class Column(NamedTuple):
     """The id of its field in the Parquet schema, -1 if it has none; None if ids were not read."""
 
 
-class ColumnList(Sequence[Column]):
+@dataclass(frozen=True, slots=True)
+class ColumnList:
     """Columns that are created on demand: there may be thousands, and a query needs only a few.
 
     >>> columns = ColumnList(["a", ["s", "b"]], ["long", None])
-    >>> columns[1], columns.index(Column(("a",), "long"))
+    >>> columns[1], list(columns).index(Column(("a",), "long"))
     (Column(path=('s', 'b'), type=None, id=None), 0)
     """
 
-    __slots__ = ("_ids", "_names", "_types")
-
-    def __init__(
-        self,
-        names: Sequence[str | Sequence[str]],
-        types: Sequence[str | None],
-        ids: Sequence[int | None] | None = None,
-    ) -> None:
-        self._names = names
-        self._types = types
-        self._ids = ids
+    names: list[str | list[str]]
+    """The name of each column, or the names from the top down of a field inside structs."""
+    types: list[str | None]
+    ids: list[int | None] | None = None
+    """The ids of the columns' fields; None if no ids were read."""
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.names)
 
-    @overload
-    def __getitem__(self, place: int) -> Column: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Column, ...]: ...
-    def __getitem__(self, place: int | slice) -> Column | tuple[Column, ...]:
-        if isinstance(place, slice):
-            return tuple(self[i] for i in range(*place.indices(len(self))))
-        name = self._names[place]
+    def __iter__(self) -> Iterator[Column]:
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, number: int) -> Column:
+        name = self.names[number]
         path = (name,) if isinstance(name, str) else tuple(name)
-        return Column(path, self._types[place], None if self._ids is None else self._ids[place])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
+        return Column(path, self.types[number], None if self.ids is None else self.ids[number])
 
     @classmethod
     def of(cls, columns: Iterable[Column]) -> ColumnList:
@@ -77,39 +63,24 @@ class ColumnList(Sequence[Column]):
         column_list = list(columns)
         ids = [c.id for c in column_list]
         return cls(
-            [c.path[0] if len(c.path) == 1 else c.path for c in column_list],
+            [c.path[0] if len(c.path) == 1 else list(c.path) for c in column_list],
             [c.type for c in column_list],
             None if ids.count(None) == len(ids) else ids,
         )
 
-    @property
-    def names(self) -> Sequence[str | Sequence[str]]:
-        """The name of each column, or the names from the top down of a field inside structs."""
-        return self._names
-
-    def pick(self, positions: Sequence[int]) -> ColumnList:
-        """The columns at some positions, in that order."""
-        if tuple(positions) == tuple(range(len(self))):
+    def pick(self, numbers: Sequence[int]) -> ColumnList:
+        """The columns with some numbers, in that order."""
+        if tuple(numbers) == tuple(range(len(self))):
             return self
         return ColumnList(
-            [self._names[i] for i in positions],
-            [self._types[i] for i in positions],
-            None if self._ids is None else [self._ids[i] for i in positions],
+            [self.names[i] for i in numbers],
+            [self.types[i] for i in numbers],
+            None if self.ids is None else [self.ids[i] for i in numbers],
         )
 
     def tops(self) -> list[str]:
         """The names of the columns' top-level columns."""
-        return [name if isinstance(name, str) else name[0] for name in self._names]
-
-    @property
-    def types(self) -> Sequence[str | None]:
-        """The types of the columns."""
-        return self._types
-
-    @property
-    def ids(self) -> Sequence[int | None] | None:
-        """The ids of the columns' fields; None if no ids were read."""
-        return self._ids
+        return [name if isinstance(name, str) else name[0] for name in self.names]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import IndexFormatError, InputError, StorageError
-from zskip.index.store.cache import CACHE
+from zskip.index.store.cache import read_part
 from zskip.index.store.leaves import Column, ColumnList
 from zskip.index.store.segment import BLOCK_ROWS, INDEX_DIR, Block, Segment
 from zskip.index.store.sketches import SketchRecord, SketchSegment
@@ -204,7 +204,7 @@ def sound_manifest(storage: Storage, table: str | None = None) -> Manifest | Non
 
 def _read_manifest(storage: Storage, version: int, info: FileInfo, table: str | None) -> Manifest:
     path = manifest_path(version)
-    data = CACHE.get(storage, (path, *info[1:]), lambda: storage.read(path))
+    data = read_part(storage, (path, *info[1:]), lambda: storage.read(path))
     manifest = Manifest.from_bytes(data, path)
     if manifest.version != version:
         raise DamagedIndexError(f"{path} is damaged (it is version {manifest.version})")

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import IndexFormatError, StorageError
-from zskip.index.store.cache import CACHE
+from zskip.index.store.cache import forget_part, read_part
 from zskip.index.store.leaves import Column, ColumnList
 from zskip.index.store.listing import FILES_SCHEMA, ROW_GROUPS_SCHEMA, Listing
 from zskip.index.store.thrift import row_group_offsets, select_row_groups
@@ -191,7 +191,7 @@ def write_segment(
     storage: Storage,
     name: str,
     listing: pa.Table,
-    columns: Sequence[Column],
+    columns: Iterable[Column],
     schemas: Sequence[tuple[int, ...]],
     defaults: Iterable[str],
     entries: Iterable[pa.Table],
@@ -369,13 +369,13 @@ class SegmentReader:
         start, size = blocks[0].offset, sum(block.length for block in blocks)
         key = (path, start, size, *(block.crc for block in blocks))
         if now:
-            CACHE.forget(self._storage, key)
-        data = CACHE.get(self._storage, key, lambda: self._read(path, start, size))
+            forget_part(self._storage, key)
+        data = read_part(self._storage, key, lambda: self._read(path, start, size))
         view = memoryview(data)
         for block in blocks:
             content = view[block.offset - start : block.offset - start + block.length]
             if len(content) != block.length or zlib.crc32(content) != block.crc:
-                CACHE.forget(self._storage, key)
+                forget_part(self._storage, key)
                 raise ValueError("it is damaged")
         return data
 

@@ -24,8 +24,7 @@ import pyarrow.parquet as pq
 
 from zskip.errors import IndexFormatError, StorageError, ZskipError
 from zskip.index.store.bound_segments import WarnOnce, match_live_files, path_array
-from zskip.index.store.cache import MEMORY, ByteCache
-from zskip.index.store.locks import KeyedLocks
+from zskip.index.store.cache import OwnValues
 from zskip.index.store.segment import ENDING, INDEX_DIR
 from zskip.predicate import Columns, Opaque, Predicate, Term, columns_of, opaque, term_sql
 from zskip.predicate.functions.times import zone_name
@@ -224,8 +223,7 @@ class BoundSketches:
         self._case_sensitive = columns.case_sensitive
         self._snapshot = snapshot
         self._warn = warn or WarnOnce()
-        self._reading = KeyedLocks()
-        self._cache: ByteCache[int, StackedStates] = ByteCache(MEMORY)
+        self._stacked = OwnValues[int, StackedStates]()
         self.sketches: list[tuple[SketchRecord, SketchOn]] = []
         for record in records:
             try:
@@ -256,14 +254,12 @@ class BoundSketches:
                 yield on, self._states(i)
 
     def _states(self, number: int) -> StackedStates:
-        with self._reading.of(number):
-            states = self._cache.get(number)
-            if states is None:
-                record, on = self.sketches[number]
-                blobs = self.blobs(record, on)
-                states = read_states(on.sketch, blobs)
-                self._cache.put(number, states, sum(len(blob) for blob in blobs if blob is not None))
-            return states
+        def read() -> tuple[StackedStates, int]:
+            record, on = self.sketches[number]
+            blobs = self.blobs(record, on)
+            return read_states(on.sketch, blobs), sum(len(blob) for blob in blobs if blob is not None)
+
+        return self._stacked.get(number, read)
 
     def blobs(self, record: SketchRecord, on: SketchOn) -> list[bytes | None]:
         """The state of each file of the snapshot as bytes."""

@@ -5,7 +5,7 @@ After Yang et al. 2020, "Qd-tree: Learning Data Layouts for Big Data Analytics" 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -142,9 +142,7 @@ class Grower:
                 return piece, guided
             is_right = 2 * float(piece.sizes[guided.is_right].sum()) > size
             below = int((tree.right if is_right else tree.left)[piece.guide])
-            piece = _Piece(
-                ranks=piece.ranks, sizes=piece.sizes, queries=piece.queries, nominal=piece.nominal, guide=below
-            )
+            piece = replace(piece, guide=below)
         divisions = (self._evaluate(piece, size, *cut) for cut in self._find_candidates(piece, size))
         return piece, max(divisions, key=lambda division: division.merit, default=None)
 
@@ -195,11 +193,8 @@ class Grower:
 
     def _bound_rows(self, piece: _Piece, chosen: Bools, column: int, cut: int, side: int) -> Box:
         """Bound some rows by a box, stretched by the expected gap to the rows that were not sampled."""
-        low, high = piece.nominal.low.copy(), piece.nominal.high.copy()
-        if side:
-            low[column] = max(low[column], 2 * cut - 1)
-        else:
-            high[column] = min(high[column], 2 * cut - 2)
+        nominal = _half(piece.nominal, column, cut, side)
+        low, high = nominal.low, nominal.high
         ranks = piece.ranks[:, chosen]
         if not ranks.shape[1]:
             return Box(low=low, high=np.full(len(high), -3))
@@ -213,11 +208,6 @@ class Grower:
     def _take_side(self, piece: _Piece, division: _Division, side: int) -> _Piece:
         chosen = division.is_right if side else ~division.is_right
         box = division.boxes[side]
-        nominal = Box(low=piece.nominal.low.copy(), high=piece.nominal.high.copy())
-        if side:
-            nominal.low[division.column] = 2 * division.cut - 1
-        else:
-            nominal.high[division.column] = 2 * division.cut - 2
         guide = -1
         if self.guide is not None and piece.guide >= 0:
             guide = int((self.guide.tree.right if side else self.guide.tree.left)[piece.guide])
@@ -226,6 +216,16 @@ class Grower:
             ranks=np.ascontiguousarray(piece.ranks[:, chosen]),
             sizes=piece.sizes[chosen],
             queries=self.queries.helped(met, box),
-            nominal=nominal,
+            nominal=_half(piece.nominal, division.column, division.cut, side),
             guide=guide,
         )
+
+
+def _half(box: Box, column: int, cut: int, side: int) -> Box:
+    """The left or the right side of a cut."""
+    low, high = box.low.copy(), box.high.copy()
+    if side:
+        low[column] = max(low[column], 2 * cut - 1)
+    else:
+        high[column] = min(high[column], 2 * cut - 2)
+    return Box(low=low, high=high)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zskip.layout.sampling import ReservoirPlan
-from zskip.records import Bools, Field, Floats, Ints, Sample, Values
+from zskip.records import Bools, Field, Floats, Ints, Sample, Values, objects
 from zskip.spark.forms import curve_form, form_of, quote_identifier
 from zskip.spark.jvm import compat
 from zskip.spark.shipping import by_value, partition_number
@@ -30,9 +30,7 @@ def draw_bernoulli(frame: DataFrame, fields: Sequence[Field], ordinal: str, frac
     ordinal: name of the integer column that numbers the Hive partitions. Raises ColumnError for a column that has no
     order.
     """
-    narrow = frame.select(*_select_forms(fields, ordinal))
-    table = compat.collect_arrow(narrow if fraction >= 1.0 else narrow.sample(False, fraction, seed))
-    return _to_sample(table, fields, np.full(table.num_rows, 1.0 / min(fraction, 1.0)))
+    return _draw(frame.select(*_select_forms(fields, ordinal)), fields, fraction, seed)[0]
 
 
 def draw_with_positions(
@@ -42,23 +40,25 @@ def draw_with_positions(
     import pyspark.sql.functions as F
 
     narrow = frame.select(*_select_forms(fields, ordinal), F.col(row).alias(_POSITION))
+    sample, table = _draw(narrow, fields, fraction, seed)
+    return sample, _to_integers(table, _POSITION)
+
+
+def _draw(narrow: DataFrame, fields: Sequence[Field], fraction: float, seed: int) -> tuple[Sample, pa.Table]:
     table = compat.collect_arrow(narrow if fraction >= 1.0 else narrow.sample(False, fraction, seed))
-    return _to_sample(table, fields, np.full(table.num_rows, 1.0 / min(fraction, 1.0))), _to_integers(table, _POSITION)
+    return _to_sample(table, fields, np.full(table.num_rows, 1.0 / min(fraction, 1.0))), table
 
 
-def draw_reservoir(
-    frame: DataFrame, fields: Sequence[Field], ordinal: str, plan_of: Callable[[int], ReservoirPlan], seed: int
-) -> Sample:
+def draw_reservoir(frame: DataFrame, fields: Sequence[Field], ordinal: str, seed: int) -> Sample:
     """Draw without the number of rows: a reservoir in each of Spark's partitions, weighted by its rows.
 
     Partitions with far more rows than others are drawn again, at the plain fraction, as in Spark's
-    `RangePartitioner.sketch`. plan_of: from a number of partitions to a plan. Raises ColumnError for a column that
-    has no order.
+    `RangePartitioner.sketch`. Raises ColumnError for a column that has no order.
     """
     import pyspark.sql.functions as F
 
     narrow = frame.select(*_select_forms(fields, ordinal))
-    plan = plan_of(max(narrow.rdd.getNumPartitions(), 1))
+    plan = ReservoirPlan.of(narrow.rdd.getNumPartitions())
     schema = ", ".join([*_describe_columns(fields), f"{_PART} int", f"{_PART_ROWS} bigint"])
     with by_value():
         reservoirs = narrow.mapInArrow(_reservoir(plan.rows_per_partition, seed), schema)
@@ -180,7 +180,5 @@ def _to_values(table: pa.Table, i: int, form: Form) -> tuple[Values, Bools]:
     column = table[f"c{i}"]
     nulls = column.is_null().to_numpy()
     if form is Form.BYTES:
-        values = np.empty(len(column), object)
-        values[:] = pc.fill_null(column, b"").to_pylist()
-        return values, nulls
+        return objects(pc.fill_null(column, b"").to_pylist()), nulls
     return cast(Values, pc.fill_null(column, 0).to_numpy()), nulls

@@ -10,24 +10,12 @@ from zskip.errors import UnsupportedError, ZskipError
 from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
 from zskip.spark.forms import free_name
-from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm.compat import SHORT_SHUFFLES, codec_name, private_session
 from zskip.spark.write.keys import place
 from zskip.spark.write.routing import route
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = [
-    "WriteOptions",
-    "check_writable",
-    "describe_jobs",
-    "file_of",
-    "rewrite",
-    "routed",
-    "write_rows",
-    "writing_session",
-]
 
 _PART = re.compile(r"part-(\d+)-")
 _SETTINGS = {
@@ -88,17 +76,11 @@ def check_writable(frame: DataFrame) -> None:
             )
 
 
-def rewrite(frame: DataFrame, ordinal: str, layout: Layout, target: str, options: WriteOptions) -> None:
-    """Write every row of a frame into the file that the layout names: `part-<file id>-....parquet` in `target`.
-
-    ordinal: as in `routed`. All else comes back as it was: columns, their order and types. Spark may add one file
-    without rows.
-    """
-    write_rows(routed(frame, ordinal, layout), target, options)
-
-
 def write_rows(rows: DataFrame, target: str, options: WriteOptions) -> None:
-    """Write partition i of Spark as `part-<i>-....parquet`, in its order, into `target`."""
+    """Write partition i of Spark as `part-<i>-....parquet`, in its order, into `target`.
+
+    All else comes back as it was: columns, their order and types. Spark may add one file without rows.
+    """
     writer = rows.write.mode("append").option("compression", codec_name(rows.sparkSession, options.compression.codec))
     writer = writer.options(**options.compression.settings)
     writer = writer.options(**{f"parquet.bloom.filter.enabled#{path}": "true" for path in options.bloom_filters})

@@ -23,7 +23,7 @@ from zskip.errors import ConflictError, CorruptFileError, StorageError, ZskipErr
 from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
 from zskip.layout.predict import predict_share, share_of_boxes
-from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
+from zskip.layout.sampling import bernoulli_fraction
 from zskip.records import Field, FileIdentity, FileSizes, Ints, LiveFiles, Operation, OptimizeResult, Sample, Snapshot
 from zskip.table.advice.choose_layout import (
     ChosenLayout,
@@ -276,14 +276,14 @@ def _as_read(field: Field, frame: DataFrame) -> Field:
 
 
 def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sample:
+    from zskip.spark.jobs import describe_jobs
     from zskip.spark.schema import ordinal_of
     from zskip.spark.write.draw import draw_bernoulli, draw_reservoir
-    from zskip.spark.write.rewrite import describe_jobs
 
     frame = plan.old.reader.live_rows(spark)
     with describe_jobs(spark, f"sample {len(plan.fields)} columns of {plan.old.reader.snapshot.root}"):
         if request.sampling == "reservoir":
-            return draw_reservoir(frame, plan.fields, ordinal_of(frame), ReservoirPlan.of, request.seed)
+            return draw_reservoir(frame, plan.fields, ordinal_of(frame), request.seed)
         fraction = bernoulli_fraction(int(plan.old.rows.sum()), int(plan.files.sum()))
         return draw_bernoulli(frame, plan.fields, ordinal_of(frame), fraction, request.seed)
 

@@ -96,9 +96,9 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
 
 
 def _draw(table: PlannedTable, files: int) -> Sample:
+    from zskip.spark.jobs import describe_jobs
     from zskip.spark.schema import ordinal_of
     from zskip.spark.write.draw import draw_bernoulli
-    from zskip.spark.write.rewrite import describe_jobs
 
     spark = table.version.handle.need_spark("maintain()")
     reader = table.version.reader.select(table.snapshot)

@@ -183,7 +183,7 @@ class FileWriter:
 
     def write(self, rewrite: Rewrite) -> None:
         """Write the new files and check that they hold every live row of each partition."""
-        from zskip.spark.write.rewrite import describe_jobs
+        from zskip.spark.jobs import describe_jobs
 
         self._reader, self._base = rewrite.old.reader, rewrite.old.reader.snapshot
         snapshot, roads = self._base, [partial(self._write_rows, rewrite)]
@@ -324,8 +324,9 @@ class EngineWriter:
     def commit(self, info: Mapping[str, Any]) -> EngineCommit:
         """Let the engine write the rows and commit them."""
         from zskip.spark.formats import RoutedRows
+        from zskip.spark.jobs import describe_jobs
         from zskip.spark.schema import ordinal_of
-        from zskip.spark.write.rewrite import describe_jobs, writing_session
+        from zskip.spark.write.rewrite import writing_session
 
         rewrite, snapshot = self._rewrite, self._rewrite.old.reader.snapshot
         with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):

@@ -23,7 +23,6 @@ from zskip.formats.hive import infer_partitions
 from zskip.layout.layout import Layout
 from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.predict import predict_share
-from zskip.layout.sampling import ReservoirPlan
 from zskip.records import Field, FileSizes, Ints, Sample, Snapshot
 from zskip.spark.write.staging import StagedFiles, check_spark_writes, stage_files, stage_through_arrow
 from zskip.table.advice.choose_layout import ChosenLayout, choose_layout
@@ -231,7 +230,7 @@ def _with_row_size(plan: WritePlan, row_bytes: float, rows: int, columns: int) -
 def _draw(incoming: Incoming, plan: WritePlan, request: OptimizeRequest) -> Sample:
     from zskip.spark.write.draw import draw_reservoir
 
-    return draw_reservoir(incoming.frame, plan.fields, incoming.ordinal, ReservoirPlan.of, request.seed)
+    return draw_reservoir(incoming.frame, plan.fields, incoming.ordinal, request.seed)
 
 
 def _choose(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zskip.index.store.cache import ByteCache, ByteLimit
+from zskip.index.store.cache import ByteCache
 from zskip.predicate import Attributes, Predicate, Unknown, conjunction, from_catalyst
 from zskip.predicate.sql.catalyst import text_of
 from zskip.records import Field
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.janino import OBJECT, invoke, singleton
 
-_MEMORY = ByteLimit(64 << 20)
 _BYTES_PER_CHAR = 50
 """A predicate takes about so many times the characters of its filters."""
 
@@ -51,22 +50,22 @@ class Filters:
         The latest are kept, so that a query that comes again is not read again.
         """
         key = self.described, tuple(fields), case_sensitive
-        predicate = _predicates.get(key)
+        predicate: Predicate | None = _CACHE.get(key)
         if predicate is None:
             predicate = _bind(*key)
-            _predicates.put(key, predicate, _BYTES_PER_CHAR * len(self.described))
+            _CACHE.put(key, predicate, _BYTES_PER_CHAR * len(self.described))
         return predicate
 
     def _read(self) -> dict[str, Any]:
-        filters = _filters.get(self.described)
+        filters: dict[str, Any] | None = _CACHE.get(self.described)
         if filters is None:
             filters = json.loads(self.described)
-            _filters.put(self.described, filters, _BYTES_PER_CHAR * len(self.described))
+            _CACHE.put(self.described, filters, _BYTES_PER_CHAR * len(self.described))
         return filters
 
 
-_filters: ByteCache[str, dict[str, Any]] = ByteCache(_MEMORY)
-_predicates: ByteCache[tuple[str, tuple[Field, ...], bool], Predicate] = ByteCache(_MEMORY)
+_CACHE: ByteCache[Hashable, Any] = ByteCache(64 << 20)
+"""Descriptions that were read, and predicates."""
 
 
 def _bind(described: str, fields: tuple[Field, ...], case_sensitive: bool) -> Predicate:

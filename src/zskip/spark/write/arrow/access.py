@@ -17,43 +17,38 @@ _WHOLE = 64 << 20
 """A file across a network of at most so many bytes comes in one request."""
 
 
-class Access:
-    """The files of one table, as a task on an executor reaches them. Paths are relative to the table."""
-
-    def open(self, path: str, size: int | None) -> Any:
-        """What pyarrow reads a file of some bytes from, as many as there are for None."""
-        raise NotImplementedError
-
-    def scratch(self, path: str) -> str:
-        """A local file in which to write what `publish` gives the name `path`; other files do not have it."""
-        raise NotImplementedError
-
-    def publish(self, scratch: str, path: str) -> None:
-        """Give a written file its name."""
-        raise NotImplementedError
+def scratch_file(suffix: str) -> str:
+    """Create an empty file where Spark keeps its own."""
+    directory = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
+    handle, name = tempfile.mkstemp(prefix="zskip-", suffix=suffix, dir=directory)
+    os.close(handle)
+    return name
 
 
-class DiskAccess(Access):
-    """A directory that all executors see under the same path."""
+class DiskAccess:
+    """A directory that all executors see under the same path. Paths are relative to the table."""
 
     def __init__(self, root: str) -> None:
         self._root = root
 
     def open(self, path: str, size: int | None) -> Any:
-        """The file."""
+        """What pyarrow reads a file of some bytes from, as many as there are for None."""
         return pa.OSFile(os.path.join(self._root, path))
 
     def scratch(self, path: str) -> str:
-        """A hidden name beside it: a directory that is gone is not created again."""
+        """A local file in which to write what `publish` gives the name `path`; other files do not have it.
+
+        It has a hidden name beside it: a directory that is gone is not created again.
+        """
         directory, name = os.path.split(os.path.join(self._root, path))
         return os.path.join(directory, f".{name}.tmp")
 
     def publish(self, scratch: str, path: str) -> None:
-        """Rename it."""
+        """Give a written file its name."""
         os.rename(scratch, os.path.join(self._root, path))
 
 
-class RemoteAccess(Access):
+class RemoteAccess:
     """A directory of an object store or of HDFS, reached without Hadoop."""
 
     def __init__(self, storage: Storage) -> None:
@@ -66,10 +61,7 @@ class RemoteAccess(Access):
 
     def scratch(self, path: str) -> str:
         """A file where Spark keeps its own."""
-        directory = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
-        handle, name = tempfile.mkstemp(prefix="zskip-", suffix=".parquet", dir=directory)
-        os.close(handle)
-        return name
+        return scratch_file(".parquet")
 
     def publish(self, scratch: str, path: str) -> None:
         """Upload it, without reading it into memory."""
@@ -79,6 +71,8 @@ class RemoteAccess(Access):
         os.remove(scratch)
 
 
+Access = DiskAccess | RemoteAccess
+"""The files of one table, as a task on an executor reaches them."""
 Reach = Callable[[], Access]
 """Runs on an executor."""
 

@@ -32,9 +32,9 @@ from zskip.spark.schema import TableSchema, name_as_stored
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import Reach, reach_of
 from zskip.spark.write.arrow.dividing import Joining, writer
-from zskip.spark.write.arrow.merging import Bin, describe_bins, merger
-from zskip.spark.write.arrow.placing import SHIPPED, Placement, describe_tasks, key_positions, placer, row_placer
-from zskip.spark.write.arrow.reading import Reader, find_columns
+from zskip.spark.write.arrow.merging import merger
+from zskip.spark.write.arrow.placing import SHIPPED, Placement, key_positions, placer, row_placer
+from zskip.spark.write.arrow.reading import Reader, describe_tasks, find_columns
 from zskip.spark.write.arrow.rows import row_writer
 from zskip.spark.write.arrow.schema import (
     FIELD_ID,
@@ -246,16 +246,13 @@ class ArrowRewrite(_ArrowJob):
         """
         schema = self._check()
         snapshot = self.schema.snapshot
-        numbered_bins = [
-            Bin(i, [source_of(file, self.readable) for file in snapshot.take(positions)])
-            for i, positions in enumerate(bins)
-        ]
+        tasks = [[source_of(file, self.readable) for file in snapshot.take(positions)] for positions in bins]
         merge = merger(
             self._options(schema), self._reach_source(), corrected=self._corrected(), matching=self.readable.matching
         )
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
-            frame = frame_of_texts(session, describe_bins(numbered_bins))
+            frame = frame_of_texts(session, describe_tasks(tasks))
             return _rows_written(compat.collect_arrow(frame.mapInArrow(merge, WRITTEN))).files
 
     def estimate_sizes(self, sample: Sample) -> Sizes:

@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from zskip.records import EXACT_NAMES, Matching
 from zskip.spark.write.arrow.access import Access, Reach
-from zskip.spark.write.arrow.reading import Reader, Source
+from zskip.spark.write.arrow.reading import Reader, read_tasks
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
 from zskip.spark.write.arrow.sorting import Spilled, decode, join_sorted
 from zskip.spark.write.arrow.writing import PENDING_BYTES, FileOptions, Origins, write_parquet
 
 
-class Bin(NamedTuple):
-    """Files to merge into one, in order."""
-
-    file: int
-    sources: Sequence[Source]
-
-
-def describe_bins(bins: Sequence[Bin]) -> list[str]:
-    """The rows that `merger` reads, one for each bin."""
-    return [json.dumps(bin_) for bin_ in bins]
-
-
 def merger(
     options: FileOptions, source: Reach, *, corrected: bool, matching: Matching = EXACT_NAMES
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function for `mapInArrow` from the rows of `describe_bins` to those of `WRITTEN`, one for each."""
+    """Make the function for `mapInArrow` from tasks, a file for each, to the rows of `WRITTEN`."""
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         reader = Reader(source(), options.schema, corrected=corrected, matching=matching)
         access = options.reach()
-        for batch in batches:
-            for text in batch.column(0).to_pylist():
-                with explain_limits():
-                    one = Bin(*json.loads(text))
-                    rows = (batch for source in one.sources for batch in reader.batches(Source(*source)))
-                    yield from write_in_order(options, access, one.file, rows)
+        for file, sources in read_tasks(batches):
+            with explain_limits():
+                rows = (batch for source in sources for batch in reader.batches(source))
+                yield from write_in_order(options, access, file, rows)
 
     return merge
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
@@ -19,14 +18,14 @@ from zskip.spark.forms import curve_form
 from zskip.spark.shipping import partition_number
 from zskip.spark.write.arrow.access import Reach
 from zskip.spark.write.arrow.columns import column_values, join, shrink
-from zskip.spark.write.arrow.reading import Reader, Source
+from zskip.spark.write.arrow.reading import Reader, Source, read_tasks
 from zskip.spark.write.arrow.rows import RowColumns
-from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
-from zskip.spark.write.arrow.sorting import KEY, key_array
+from zskip.spark.write.arrow.schema import explain_limits, prepare_worker, schema_of_ddl
+from zskip.spark.write.arrow.sorting import KEY, key_array, order_by_file
 from zskip.spark.write.key_bounds import MakeBounds
 from zskip.types import DataType
 
-SHIPPED = "group int, origin bigint, bytes bigint, counts binary, bounds binary, batch binary, read bigint, run int"
+SHIPPED = "group integer, origin long, bytes long, counts binary, bounds binary, batch binary, read long, run integer"
 """The rows of the shuffle: the group of a batch, its origin, its bytes in memory, its rows for each file of the group,
 and the compressed batch, whose rows lie by file. `origin` orders the batches of a group: the task, and a number. Some
 batches have the `bounds` of keys for all that come with them (see `KeyBounds`). `read` adds up to the rows that a task
@@ -37,19 +36,7 @@ _SHIPPED_BYTES = 16 << 20
 """Bytes of the rows of one batch in the shuffle."""
 _SENT_BYTES = 1 << 20
 """Bytes to send to Spark at once."""
-_SHIPPED = pa.schema(
-    [
-        ("group", pa.int32()),
-        ("origin", pa.int64()),
-        ("bytes", pa.int64()),
-        ("counts", pa.binary()),
-        ("bounds", pa.binary()),
-        ("batch", pa.binary()),
-        ("read", pa.int64()),
-        ("run", pa.int32()),
-    ]
-)
-
+_SHIPPED = schema_of_ddl(SHIPPED)
 
 _Hashes = npt.NDArray[np.uint64]
 _Files = npt.NDArray[np.int32]
@@ -97,11 +84,6 @@ class Placement:
         self.make_bounds = make_bounds
 
 
-def describe_tasks(tasks: Sequence[Sequence[Source]]) -> list[str]:
-    """The rows that `placer` reads; a row is a task, so that no task gets the names of all files."""
-    return [json.dumps([number, sources]) for number, sources in enumerate(tasks)]
-
-
 def placer(
     placement: Placement, reach: Reach, *, corrected: bool, matching: Matching = EXACT_NAMES
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -109,12 +91,10 @@ def placer(
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
-        for batch in batches:
-            for text in batch.column(0).to_pylist():
-                task, sources = json.loads(text)
-                reader = Reader(reach(), placement.schema, corrected=corrected, matching=matching)
-                with explain_limits():
-                    yield from _Placer(placement, task).run(_read(reader, task, [Source(*one) for one in sources]))
+        for task, sources in read_tasks(batches):
+            reader = Reader(reach(), placement.schema, corrected=corrected, matching=matching)
+            with explain_limits():
+                yield from _Placer(placement, task).run(_read(reader, task, sources))
 
     return place
 
@@ -239,9 +219,7 @@ class _Placer:
     def _divide(self, placed: list[_Placed]) -> Iterator[pa.RecordBatch]:
         """Divide some rows by their groups; empties `placed`."""
         files = np.concatenate([part.files for part in placed])
-        # NumPy sorts short integers by radix.
-        short = files.astype(np.uint16) if self._placement.files <= 1 << 16 else files
-        order = np.argsort(short, kind="stable")
+        order = order_by_file(files, self._placement.files)
         row_bytes = max(sum(part.batch.nbytes for part in placed) / len(order), 1.0)
         batch = _take(placed, order, self._placement)
         placed.clear()

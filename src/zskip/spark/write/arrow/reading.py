@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -54,6 +55,19 @@ class Source(NamedTuple):
     """As `deleted_rows` takes them."""
     hidden: Sequence[Sequence[Any]] = ()
     """As `HiddenColumn`; the last columns of the schema."""
+
+
+def describe_tasks(tasks: Sequence[Sequence[Source]]) -> list[str]:
+    """The rows that `read_tasks` reads; a row is a task, so that no task gets the names of all files."""
+    return [json.dumps([number, sources]) for number, sources in enumerate(tasks)]
+
+
+def read_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[Source]]]:
+    """The number of each task, and what it reads."""
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            number, sources = json.loads(text)
+            yield number, [Source(*source) for source in sources]
 
 
 class Reader:

@@ -11,7 +11,7 @@ from zskip.spark.shipping import lighten_worker, partition_number
 from zskip.spark.write.arrow.columns import as_type
 from zskip.spark.write.arrow.merging import write_in_order
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
-from zskip.spark.write.arrow.writing import FileOptions
+from zskip.spark.write.arrow.writing import FileOptions, column_bytes
 
 _DICTIONARY_BYTES, _FEW_ROWS = 8 << 10, 1024
 """A text column keeps dictionaries of at most so many bytes; few rows say nothing about their number of values."""
@@ -85,6 +85,4 @@ def measure_rows(batches: Sequence[pa.RecordBatch], codec: str) -> tuple[int, in
     except pa.ArrowException:
         return 0, 0
     metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    size = sum(group.column(i).total_compressed_size for group in groups for i in range(group.num_columns))
-    return metadata.num_rows, size
+    return metadata.num_rows, column_bytes(metadata)

@@ -93,6 +93,16 @@ def prepare_worker() -> None:
     pa.set_cpu_count(1)
 
 
+def schema_of_ddl(ddl: str) -> pa.Schema:
+    """The Arrow schema of columns in Spark's DDL.
+
+    >>> schema_of_ddl("rows long, batch binary").names
+    ['rows', 'batch']
+    """
+    pairs = (column.split() for column in ddl.split(", "))
+    return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in pairs])
+
+
 def arrow_schema(schema_json: str) -> pa.Schema:
     """Convert a Spark schema in JSON to Arrow; raises NotArrow for a type that Arrow represents differently.
 

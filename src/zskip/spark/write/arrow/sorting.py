@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from zskip.layout.cells import Keys
 from zskip.records import Ints
+from zskip.spark.write.arrow.access import scratch_file
 from zskip.spark.write.arrow.columns import join, plain
 
 Sort = Callable[[Keys], Ints]
@@ -54,7 +55,7 @@ def join_by_file(
     """
     arrays = [batch.columns for batch in batches]
     batches.clear()
-    order = np.argsort(files.astype(np.uint16) if count <= 1 << 16 else files, kind="stable")
+    order = order_by_file(files, count)
     has_keys, is_sorted = len(arrays[0]) > len(schema), count == 1
     if has_keys and sort is not None:
         keys = np.concatenate([_keys(columns.pop()) for columns in arrays])[order]
@@ -68,6 +69,11 @@ def join_by_file(
         column = join([columns.pop(0) for columns in arrays])
         joined.append(column if rows is None else column.take(rows))
     return pa.RecordBatch.from_arrays(joined, names)
+
+
+def order_by_file(files: npt.NDArray[np.integer[Any]], count: int) -> Ints:
+    """Sort rows by their files, which are below `count`; NumPy sorts short integers by radix. Returns positions."""
+    return np.argsort(files.astype(np.uint16) if count <= 1 << 16 else files, kind="stable")
 
 
 def stable_order(keys: Keys) -> Ints:
@@ -124,9 +130,7 @@ class Spilled:
     """Batches in an Arrow file, which the system may cache in memory."""
 
     def __init__(self) -> None:
-        directory = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
-        handle, self._path = tempfile.mkstemp(prefix="zskip-", suffix=".arrow", dir=directory)
-        os.close(handle)
+        self._path = scratch_file(".arrow")
         self._sink = pa.OSFile(self._path, "wb")
         self._stream: pa.RecordBatchStreamWriter | None = None
 

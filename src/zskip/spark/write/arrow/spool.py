@@ -33,29 +33,18 @@ from zskip.spark.write.arrow.placing import (
     position_hashes,
 )
 from zskip.spark.write.arrow.rows import RowColumns, measure_rows
-from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
+from zskip.spark.write.arrow.schema import explain_limits, prepare_worker, schema_of_ddl
 from zskip.spark.write.draw import Reservoir
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SPOOLED = (
-    "part int, run int, rows bigint, measured_rows bigint, measured_bytes bigint, "
-    "chunk int, sample binary, batch binary"
+    "part integer, run integer, rows long, measured_rows long, measured_bytes long, "
+    "chunk integer, sample binary, batch binary"
 )
 """A batch of rows, a chunk of the sample, or, with `rows`, what a partition is in all."""
-_SPOOLED = pa.schema(
-    [
-        ("part", pa.int32()),
-        ("run", pa.int32()),
-        ("rows", pa.int64()),
-        ("measured_rows", pa.int64()),
-        ("measured_bytes", pa.int64()),
-        ("chunk", pa.int32()),
-        ("sample", pa.binary()),
-        ("batch", pa.binary()),
-    ]
-)
+_SPOOLED = schema_of_ddl(SPOOLED)
 _MEASURING_TASKS, _MEASURED_ROWS, _FEW_ROWS = 4, 20_000, 2_000
 """How many tasks tell the bytes of a row in a file from many rows, if they have any; others look at few."""
 _LEAST_CHUNK = 256

@@ -23,22 +23,13 @@ from zskip.layout.pages import PageOrder
 from zskip.records import Ints
 from zskip.spark.write.arrow.access import Access, Reach
 from zskip.spark.write.arrow.columns import has_nan, plain, without_unused
-from zskip.spark.write.arrow.schema import NotArrow, first_line, leaves_of, stored_bytes
+from zskip.spark.write.arrow.schema import NotArrow, first_line, leaves_of, schema_of_ddl, stored_bytes
 from zskip.spark.write.arrow.sorting import stable_order
 from zskip.spark.write.key_bounds import MakeBounds
 
-WRITTEN = "file int, name string, rows bigint, bytes bigint, read bigint, runs binary"
+WRITTEN = "file integer, name string, rows long, bytes long, read long, runs binary"
 """The columns that a task reports for each new file, and of `Origins`."""
-_WRITTEN = pa.schema(
-    [
-        ("file", pa.int32()),
-        ("name", pa.string()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("read", pa.int64()),
-        ("runs", pa.binary()),
-    ]
-)
+_WRITTEN = schema_of_ddl(WRITTEN)
 SUFFIXES = {
     "zstd": ".zstd",
     "snappy": ".snappy",
@@ -156,7 +147,11 @@ def encoded_bytes(table: pa.Table, options: FileOptions) -> int:
     """The bytes of the columns of some rows in a file of their own."""
     sink = pa.BufferOutputStream()
     _encode(sink, table, options, {})
-    metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+    return column_bytes(pq.read_metadata(pa.BufferReader(sink.getvalue())))
+
+
+def column_bytes(metadata: pq.FileMetaData) -> int:
+    """The bytes of all columns of a file."""
     groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
     return sum(group.column(i).total_compressed_size for group in groups for i in range(group.num_columns))
 
