@@ -49,6 +49,10 @@ class Form(enum.Enum):
     BYTES = "bytes"
 
 
+ZEROS: dict[Form, Any] = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}
+"""A value of each form, for places that have none."""
+
+
 @dataclass(frozen=True, slots=True)
 class DataType:
     """A column type by its name in Spark's schema JSON.

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from interleaved import interleave
 
+from zskip.layout.builds import direct_words
 from zskip.layout.curves.hilbert import hilbert_bytes, hilbert_keys
-from zskip.layout.direct import direct_words
 from zskip.layout.patterns import interleave_bytes, zorder_pattern
 from zskip.layout.ranks import determine_bounds
 from zskip.types import DataType

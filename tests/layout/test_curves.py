@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interleaved import interleave
 
+from zskip.layout.builds import direct_words
 from zskip.layout.curves.hilbert import hilbert_bytes, hilbert_keys
-from zskip.layout.direct import direct_words
 from zskip.layout.patterns import (
     interleave_bytes,
     interleave_words,

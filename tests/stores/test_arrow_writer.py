@@ -16,8 +16,8 @@ from pyspark import cloudpickle
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow import access
 from zskip.spark.write.arrow.access import RemoteAccess
-from zskip.spark.write.arrow.merging import merger
 from zskip.spark.write.arrow.reading import Source, describe_tasks
+from zskip.spark.write.arrow.rows import merger
 from zskip.spark.write.arrow.writing import FileOptions
 from zskip.storage import parse_object_uri
 from zskip.storage.objects import ObjectStorage

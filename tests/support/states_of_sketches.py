@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from zskip.predicate import And, Predicate, Term
-from zskip.sketch import Answer, BuiltState, Sketch, SketchOn, StackedStates, StateBuilder, guard
+from zskip.sketch import Answer, BuiltState, Sketch, SketchOn, StateBuilder, guard
 from zskip.types import DataType
 
 
@@ -21,11 +22,9 @@ def build_state(
     return builder.finish()
 
 
-def ask(
-    sketch: Sketch, parts: Sequence[Predicate], terms: Sequence[Term], states: StackedStates, files: int
-) -> Answer | None:
+def ask(sketch: Sketch, parts: Sequence[Predicate], terms: Sequence[Term], states: Any, files: int) -> Answer | None:
     return guard.ask(sketch, And(tuple(parts)), terms, states, files)
 
 
-def ask_on(on: SketchOn, parts: Sequence[Predicate], states: StackedStates, files: int) -> Answer | None:
+def ask_on(on: SketchOn, parts: Sequence[Predicate], states: Any, files: int) -> Answer | None:
     return ask(on.sketch, parts, on.terms, states, files)

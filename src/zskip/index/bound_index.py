@@ -28,14 +28,12 @@ from zskip.records import (
     Partition,
     PruneResult,
     Snapshot,
-    Values,
+    zeros,
 )
 from zskip.types import DataType, Form
 
 _ENTRY_BYTES = 200
 _OBJECT_BYTES = 33
-_DTYPES: dict[Form, Any] = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: np.object_}
-_ZEROS: dict[Form, Any] = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}
 
 
 def _size(path: tuple[str, ...], stats: ColumnStats | None) -> int:
@@ -321,11 +319,10 @@ def bind_without_index(snapshot: Snapshot, *, case_sensitive: bool = False) -> B
 def _empty_stats(data_type: DataType, files: int) -> ColumnStats:
     form = data_type.form
     assert form is not None
-    lower: Values = np.full(files, _ZEROS[form], _DTYPES[form])
     return ColumnStats(
         type=data_type,
-        lower=lower,
-        upper=lower.copy(),
+        lower=zeros(form, files),
+        upper=zeros(form, files),
         bounded=np.zeros(files, np.bool_),
         nulls=np.full(files, -1, np.int64),
         may_nan=np.full(files, form is Form.FLOAT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from zskip.index.store.sketches import BoundSketches
 from zskip.predicate import Call, Column, Columns, Term, key_term
 from zskip.prune import monotone
 from zskip.records import ALL_NULL, ColumnStats, Field
-from zskip.sketch import SketchOn, StackedStates
+from zskip.sketch import SketchOn
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.types import NESTED
 
@@ -24,7 +25,7 @@ def expression_stats(
 
     text: its SQL in the normal spelling.
     """
-    bounds = None if sketches is None else _first_bounds(sketches.of_expression(text))
+    bounds = None if sketches is None else _first_bounds(sketches.of(text))
     if bounds is not None:
         return bounds
     term = key_term(columns, Field(name=text, type=NESTED, computed=True), timezone="UTC")
@@ -38,7 +39,7 @@ def term_stats(term: Term, column_stats: _Stats, sketches: BoundSketches | None)
 
     def inner_stats(inner: Term) -> ColumnStats | None:
         if not isinstance(inner, Column):
-            return None if sketches is None else _first_bounds(sketches.of_term(inner))
+            return None if sketches is None else _first_bounds(sketches.of(inner))
         stats = column_stats(inner.path)
         return None if stats is None or stats.type != inner.type else stats
 
@@ -64,15 +65,15 @@ def bounds_spec(field: Field) -> str:
     return f"{Ranges(1)}:{field.name}"
 
 
-def _first_bounds(sketches: Iterable[tuple[SketchOn, StackedStates]]) -> ColumnStats | None:
+def _first_bounds(sketches: Iterable[tuple[SketchOn, Any]]) -> ColumnStats | None:
     """The bounds of the first sketch that tells some."""
-    return next((bounds for on, states in sketches if (bounds := _bounds_of(on, states)) is not None), None)
+    return next((bounds for on, stack in sketches if (bounds := _bounds_of(on, stack)) is not None), None)
 
 
-def _bounds_of(on: SketchOn, states: StackedStates) -> ColumnStats | None:
-    if not isinstance(on.sketch, Ranges) or states.stack is None:
+def _bounds_of(on: SketchOn, stack: Any) -> ColumnStats | None:
+    if not isinstance(on.sketch, Ranges) or stack is None:
         return None
-    stack, (lows, highs) = states.stack, states.stack.arrays
+    lows, highs = stack.arrays
     first, end = stack.offsets[:-1], stack.offsets[1:]
     bounded = stack.known & (first < end)
     if not len(lows):

@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from zskip.index.store.leaves import Column
-from zskip.records import Values
-from zskip.types import DAY_MICROS, DataType, Form, decode_decimal, encode_decimal
+from zskip.records import Values, objects
+from zskip.types import DAY_MICROS, INTEGERS, DataType, Form, decode_decimal, encode_decimal
 
 Widen = Callable[[Values], Values]
 """Converts values from the form of one type to that of a wider one."""
 
-_WIDER = {"byte": 0, "short": 1, "integer": 2, "long": 3}
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 """The digits of the smallest decimal that holds each type."""
 _BYTES = ("string", "binary")
@@ -91,8 +90,8 @@ def widening(file_type: str, data_type: DataType) -> Widen | None:
         return _same if file_type == integer else None
     if data_type.is_time:
         return _same if DataType(file_type).is_time else None
-    if file_type in _WIDER and data_type.name in _WIDER:
-        return _same if _WIDER[file_type] <= _WIDER[data_type.name] else None
+    if file_type in INTEGERS and data_type.is_integer:
+        return _same if INTEGERS[file_type] <= INTEGERS[data_type.name] else None
     if data_type.is_decimal:
         return _widen_decimal(file_type, data_type)
     if data_type.name == "double" and file_type in ("byte", "short", "integer"):
@@ -115,11 +114,8 @@ def _widen_decimal(file_type: str, data_type: DataType) -> Widen | None:
         return lambda values: values * factor
 
     def widen(values: Values) -> Values:
-        widened = np.empty(len(values), np.object_)
-        widened[:] = [
-            encode_decimal(decode_decimal(v, stored_type) * factor, data_type) if v != b"" else v for v in values
-        ]
-        return widened
+        unscaled = (decode_decimal(v, stored_type) if v != b"" else None for v in values)
+        return objects([b"" if v is None else encode_decimal(v * factor, data_type) for v in unscaled])
 
     return widen
 

@@ -20,7 +20,7 @@ from zskip.layout.curves.base import Curve
 from zskip.layout.pages import PageOrder
 from zskip.layout.patterns import Pattern, pattern_widths
 from zskip.layout.ranks import rank_codes
-from zskip.records import Bools, Field, Ints, Values
+from zskip.records import Bools, Field, Ints, Values, objects
 from zskip.types import DataType
 
 _LATEST_FORMAT = 4
@@ -273,6 +273,4 @@ def _read(form: str, values: Sequence[Any]) -> Any:
     decoded = [base64.b64decode(v, validate=True) for v in values]
     if form != "bytes":
         return np.array(decoded, form)
-    objects = np.empty(len(decoded), object)
-    objects[:] = decoded
-    return objects
+    return objects(decoded)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from zskip.layout.direct import Words
 from zskip.records import Ints
 
 KEY_BITS = 63
@@ -21,6 +20,7 @@ KEY_BYTES = 1024
 _CHUNK_BITS = 1 << 24
 
 Pattern = tuple[int, ...]
+Words = npt.NDArray[np.uint64]
 
 
 def zorder_pattern(widths: Sequence[int], bits: int = KEY_BITS) -> Pattern:

@@ -32,12 +32,6 @@ class Outcomes:
         none = np.zeros_like(occupied)
         return cls(*(occupied if value is truth else none for truth in (True, False, None)))
 
-    def intersect(self, other: Outcomes) -> Outcomes:
-        """Combine two evaluations of the same predicate."""
-        return Outcomes(
-            self.may_true & other.may_true, self.may_false & other.may_false, self.may_null & other.may_null
-        )
-
     def __invert__(self) -> Outcomes:
         return Outcomes(self.may_false, self.may_true, self.may_null)
 

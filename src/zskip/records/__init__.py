@@ -1,6 +1,6 @@
 """The frozen records that pass between the rooms; each says its units."""
 
-from zskip.records.arrays import Bools, Floats, Ints, Values, objects
+from zskip.records.arrays import Bools, Floats, Ints, Values, objects, zeros
 from zskip.records.audit import Cleaning, Leftover, Mismatch, Verification
 from zskip.records.info import (
     ClusteringInfo,
@@ -78,4 +78,5 @@ __all__ = [
     "WriteResult",
     "identify_files",
     "objects",
+    "zeros",
 ]

@@ -2,7 +2,7 @@
 
 from zskip.sketch.base import Answer, LeftOut, Sketch, counted
 from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
-from zskip.sketch.guard import BuiltState, StackedStates, StateBuilder, ask, fit_budget, read_states
+from zskip.sketch.guard import BuiltState, StateBuilder, ask, fit_budget, read_states
 from zskip.sketch.kinds.bloom import Bloom
 from zskip.sketch.kinds.geo import Geo, geo_distance
 from zskip.sketch.kinds.ngram import Ngram
@@ -24,7 +24,6 @@ __all__ = [
     "Ranges",
     "Sketch",
     "SketchOn",
-    "StackedStates",
     "StateBuilder",
     "ValueSet",
     "ask",

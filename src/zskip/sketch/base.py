@@ -8,11 +8,11 @@ true, but never that all rows of a file match.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from zskip.predicate import Not, Term, TermLeaf
 from zskip.records import Bools
 from zskip.types import DataType
 
+_Sized = TypeVar("_Sized", bound=Sized)
 Part = TermLeaf | Not
 """A part of an AND: a leaf, or the negation of one."""
 
@@ -34,6 +35,13 @@ def leaf_of(part: Part) -> TermLeaf:
 
 class LeftOut(Exception):
     """A file gets no sketch, for this reason, and is always read."""
+
+
+def at_most(most: int, things: str, values: _Sized) -> _Sized:
+    """Return some values; raises LeftOut if they are more than `most`."""
+    if len(values) > most:
+        raise LeftOut(f"more than {most} {things}")
+    return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)

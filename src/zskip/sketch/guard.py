@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,18 +21,6 @@ class BuiltState:
 
     data: bytes | None
     reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StackedStates:
-    """The states of many files, ready to query."""
-
-    stack: Any
-    """The result of `Sketch.stack`; None if no file has a state."""
-    bad: int = 0
-    """Number of files whose bytes are damaged."""
-    reason: str = ""
-    """The error of the first of them."""
 
 
 class StateBuilder:
@@ -98,33 +87,32 @@ def fit_budget(built: Sequence[Mapping[int, BuiltState]], budget: int, taken: in
     return fitting
 
 
-def read_states(sketch: Sketch, blobs: Sequence[bytes | None]) -> StackedStates:
-    """Read the states of many files for many queries; None and damaged bytes are files without a state."""
+def read_states(sketch: Sketch, blobs: Sequence[bytes | None]) -> Any:
+    """Stack the states of many files for many queries; None and damaged bytes are files without a state.
+
+    Returns None if no file has a state, or they cannot be stacked.
+    """
     states: list[Any] = []
-    bad, reason = 0, ""
     for data in blobs:
-        try:
-            states.append(None if data is None else sketch.from_bytes(data))
-        except Exception as error:
-            states.append(None)
-            bad, reason = bad + 1, reason or str(error)
-    try:
-        return StackedStates(sketch.stack(states) if any(state is not None for state in states) else None, bad, reason)
-    except Exception as error:
-        return StackedStates(None, len(states), f"{sketch} failed: {type(error).__name__}: {error}")
+        states.append(None)
+        if data is not None:
+            with suppress(Exception):
+                states[-1] = sketch.from_bytes(data)
+    with suppress(Exception):
+        return sketch.stack(states) if any(state is not None for state in states) else None
 
 
-def ask(sketch: Sketch, part: Predicate, terms: Sequence[Term], states: StackedStates, files: int) -> Answer | None:
+def ask(sketch: Sketch, part: Predicate, terms: Sequence[Term], stack: Any, files: int) -> Answer | None:
     """Tell which files might hold a row that makes a leaf, its negation, or an AND true; None if it cannot tell.
 
-    part: nested ANDs are flattened, other nodes than leaves are ignored. terms: the terms of the sketch. The answer
-    says where the AND may be *true*, never where it may be false.
+    part: nested ANDs are flattened, other nodes than leaves are ignored. terms: of the sketch; stack: from
+    `read_states`. The answer says where the AND may be *true*, never where it may be false.
     """
     parts = parts_of(part)
-    if states.stack is None or not parts:
+    if stack is None or not parts:
         return None
     try:
-        answer = sketch.might_match_all(parts, terms, states.stack)
+        answer = sketch.might_match_all(parts, terms, stack)
     except Exception:
         return None
     if answer is None or answer.may_match.shape != (files,) or answer.may_match.dtype != np.bool_:

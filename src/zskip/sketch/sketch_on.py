@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from zskip.errors import InputError
 from zskip.predicate import Column, Columns, Opaque, Predicate, Term, columns_under, parse_term, term_sql
 from zskip.predicate.elements import EXPLODE, element_of
 from zskip.predicate.sql.tokens import elements, tokens_of
 from zskip.sketch.base import Answer, Sketch
-from zskip.sketch.guard import StackedStates, ask
+from zskip.sketch.guard import ask
 from zskip.sketch.recipe import Recipe, recipe_of, struct_of
 from zskip.sketch.registry import parse_sketch
 from zskip.types import NESTED, DataType
@@ -50,11 +51,12 @@ class FileSketches:
     """The sketches of the files of one snapshot, in its order."""
 
     files: int
-    sketches: tuple[tuple[SketchOn, StackedStates], ...]
+    sketches: tuple[tuple[SketchOn, Any], ...]
+    """With the states of the files, from `read_states`."""
 
     def answers(self, part: Predicate) -> list[Answer]:
         """Ask every sketch where a leaf, its negation, or an AND may be true; skips sketches that cannot tell."""
-        answers = (ask(on.sketch, part, on.terms, states, self.files) for on, states in self.sketches)
+        answers = (ask(on.sketch, part, on.terms, stack, self.files) for on, stack in self.sketches)
         return [answer for answer in answers if answer is not None]
 
 

@@ -30,10 +30,9 @@ from zskip.spark.write.arrow.access import DiskAccess
 from zskip.spark.write.arrow.columns import column_values, has_nan
 from zskip.spark.write.arrow.dividing import Group, Joining, arriving, writer
 from zskip.spark.write.arrow.job import _FAILURES, Recomputed, _rows_written
-from zskip.spark.write.arrow.merging import merger
 from zskip.spark.write.arrow.placing import Placement, placer, row_placer
 from zskip.spark.write.arrow.reading import Reader, Source, describe_tasks
-from zskip.spark.write.arrow.rows import RowColumns
+from zskip.spark.write.arrow.rows import RowColumns, merger
 from zskip.spark.write.arrow.schema import NotArrow, arrow_schema, check_file, same_values
 from zskip.spark.write.arrow.sorting import join_sorted, stable_order
 from zskip.spark.write.arrow.tasks import group_files, split_into_tasks

@@ -21,6 +21,17 @@ FILES_SCHEMA = pa.schema(
         "table_version": pa.int64(),
     }
 )
+_FIELDS = {
+    "path": "paths",
+    "size": "sizes",
+    "mtime_ms": "mtimes_ms",
+    "identity": "identities",
+    "rows": "rows",
+    "schema": "schema",
+    "table_version": "versions",
+    "row_group": "row_groups",
+}
+"""The field of each column of a listing's table."""
 ROW_GROUPS_SCHEMA = FILES_SCHEMA.append(pa.field("row_group", pa.int32()))
 
 
@@ -46,26 +57,13 @@ class Listing:
     @classmethod
     def of(cls, table: pa.Table) -> Listing:
         """Build a listing from its table, with the versions if it has them."""
-        names = set(table.column_names)
-        return cls(
-            paths=_one_chunk(table["path"]),
-            sizes=table["size"].to_numpy(),
-            mtimes_ms=table["mtime_ms"].to_numpy(),
-            identities=table["identity"].to_numpy(),
-            rows=table["rows"].to_numpy(),
-            schema=table["schema"].to_numpy(),
-            versions=table["table_version"].to_numpy() if "table_version" in names else None,
-            row_groups=table["row_group"].to_numpy() if "row_group" in names else None,
-        )
+        columns = {name: table[name] for name in table.column_names}
+        paths = columns.pop("path")
+        arrays = {_FIELDS[name]: column.to_numpy() for name, column in columns.items()}
+        return cls(paths=paths.chunk(0) if paths.num_chunks == 1 else paths.combine_chunks(), **arrays)
 
     def table(self) -> pa.Table:
         """The listing as a table for writing."""
         assert self.versions is not None, "a list that is written was read whole"
-        values = [self.paths, self.sizes, self.mtimes_ms, self.identities, self.rows, self.schema, self.versions]
         schema = FILES_SCHEMA if self.row_groups is None else ROW_GROUPS_SCHEMA
-        values += [] if self.row_groups is None else [self.row_groups]
-        return pa.table(dict(zip(schema.names, values, strict=True)), schema=schema)
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return pa.table({name: getattr(self, _FIELDS[name]) for name in schema.names}, schema=schema)

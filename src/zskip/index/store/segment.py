@@ -32,7 +32,7 @@ from zskip.index.store.thrift import row_group_offsets, select_row_groups
 from zskip.records import Bools, Ints, Values
 from zskip.storage import Storage, prefetch
 from zskip.storage.stream import RangeStream
-from zskip.types import DataType, Form
+from zskip.types import ZEROS, DataType, Form
 
 INDEX_DIR = "_zskip/index"
 ENDING = ".zskip"
@@ -426,6 +426,5 @@ def _or_unknown(column: pa.ChunkedArray) -> Ints:
 
 
 def _values(column: pa.ChunkedArray, form: Form) -> Values:
-    empty: Any = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}[form]
-    values: Values = (column.fill_null(empty) if column.null_count else column).to_numpy()
+    values: Values = (column.fill_null(ZEROS[form]) if column.null_count else column).to_numpy()
     return values

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from zskip.predicate.functions.times import zone_name
 from zskip.predicate.tree import parts_of
 from zskip.predicate.zones import fixed_zone
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
-from zskip.sketch import BuiltState, FileSketches, SketchOn, StackedStates, fit_budget, parse_sketch_on, read_states
+from zskip.sketch import BuiltState, FileSketches, SketchOn, fit_budget, parse_sketch_on, read_states
 from zskip.storage import Storage
 
 STATES_SCHEMA = pa.schema(
@@ -223,7 +223,7 @@ class BoundSketches:
         self._case_sensitive = columns.case_sensitive
         self._snapshot = snapshot
         self._warn = warn or WarnOnce()
-        self._stacked = OwnValues[int, StackedStates]()
+        self._stacked = OwnValues[int, Any]()
         self.sketches: list[tuple[SketchRecord, SketchOn]] = []
         for record in records:
             try:
@@ -241,20 +241,14 @@ class BoundSketches:
             return None
         return FileSketches(len(self._snapshot), tuple((self.sketches[i][1], self._states(i)) for i in usable))
 
-    def of_expression(self, text: str) -> Iterator[tuple[SketchOn, StackedStates]]:
-        """The sketches of an expression, and what each has of the files; text: its SQL in the normal spelling."""
+    def of(self, term: Term | str) -> Iterator[tuple[SketchOn, Any]]:
+        """The sketches of a term, or of its SQL in the normal spelling, and the states of the files."""
         for i, (_, on) in enumerate(self.sketches):
-            if [term_sql(term) for term in on.terms] == [text]:
+            if (on.terms if not isinstance(term, str) else tuple(map(term_sql, on.terms))) == (term,):
                 yield on, self._states(i)
 
-    def of_term(self, term: Term) -> Iterator[tuple[SketchOn, StackedStates]]:
-        """The sketches of a term, and what each has of the files."""
-        for i, (_, on) in enumerate(self.sketches):
-            if on.terms == (term,):
-                yield on, self._states(i)
-
-    def _states(self, number: int) -> StackedStates:
-        def read() -> tuple[StackedStates, int]:
+    def _states(self, number: int) -> Any:
+        def read() -> tuple[Any, int]:
             record, on = self.sketches[number]
             blobs = self.blobs(record, on)
             return read_states(on.sketch, blobs), sum(len(blob) for blob in blobs if blob is not None)

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from zskip.layout.cells import Keys
-from zskip.layout.direct import Words
-from zskip.layout.patterns import Pattern, interleave_words, spread
+from zskip.layout.patterns import Pattern, Words, interleave_words, spread
 from zskip.layout.tree.tree import Int32s, Tree
 from zskip.layout.workload import Workload
 from zskip.records import Ints, Sample, Values

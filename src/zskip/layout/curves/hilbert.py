@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from zskip.layout.curves.base import Curve
-from zskip.layout.direct import Words
-from zskip.layout.patterns import KEY_BITS, Pattern, interleave_words, zorder_pattern
+from zskip.layout.patterns import KEY_BITS, Pattern, Words, interleave_words, zorder_pattern
 from zskip.records import Ints
 
 _ONE = np.uint64(1)

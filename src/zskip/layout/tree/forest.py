@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -9,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from zskip.layout.program import LARGEST
 from zskip.layout.ranks import dense_ranks, position
 from zskip.layout.tree.grow import Grower, Guide, Node
-from zskip.layout.tree.join import breadth_first, join_leaves
 from zskip.layout.tree.queries import TreeQueries
 from zskip.layout.tree.tree import Int32s, Tree
 from zskip.layout.workload import Workload
@@ -113,8 +114,8 @@ class _Forest:
     def _grow_tree(self, rows: Ints, files: int) -> _GrownTree:
         weights = self._sample.weights[rows]
         nodes = self._grower.grow(np.ascontiguousarray(self._ranks[:, rows]), weights * (files / weights.sum()))
-        join_leaves(nodes, files)
-        ends, inner, leaves = breadth_first(nodes)
+        _join_leaves(nodes, files)
+        ends, inner, leaves = _breadth_first(nodes)
         table = np.column_stack([np.arange(len(inner)) + len(self.cuts), ends])
         self.cuts += [self._cut_value(nodes[number]) for number in inner]
         return _GrownTree(
@@ -173,3 +174,45 @@ def _join_trees(trees: Sequence[_GrownTree], cuts: Sequence[Cut], bounds: Sequen
         roots=np.array([start_of.get(id(tree), ~0) for tree in trees], np.int32),
         reasons=tuple(distinct[0].reasons) if distinct else (),
     )
+
+
+def _join_leaves(nodes: Sequence[Node], files: int) -> None:
+    """Make leaves of nodes, those whose cut saves least first, until at most `files` files are left.
+
+    Leaves are larger than `LARGEST` only where they must be.
+    """
+    parents = {child: number for number, node in enumerate(nodes) for child in node.children}
+    count = sum(node.files for node in nodes if not node.children)
+    open_: list[tuple[float, float, int]] = []
+
+    def offer(number: int) -> None:
+        node = nodes[number]
+        if node.children and not any(nodes[child].children for child in node.children):
+            heapq.heappush(open_, (max(node.size, LARGEST), node.gain, number))
+
+    for number in range(len(nodes)):
+        offer(number)
+    while count > files and open_:
+        number = heapq.heappop(open_)[2]
+        node = nodes[number]
+        count += node.files - sum(nodes[child].files for child in node.children)
+        node.children = ()
+        if number in parents:
+            offer(parents[number])
+
+
+def _breadth_first(nodes: Sequence[Node]) -> tuple[Ints, list[int], list[int]]:
+    """Both ends of each inner node, (nodes, 2), a leaf as its complement; the inner nodes by level; the leaves."""
+    inner, leaves = [0] if nodes[0].children else [], [] if nodes[0].children else [0]
+    table = []
+    for number in inner:
+        ends = []
+        for child in nodes[number].children:
+            if nodes[child].children:
+                ends.append(len(inner))
+                inner.append(child)
+            else:
+                ends.append(~len(leaves))
+                leaves.append(child)
+        table.append(ends)
+    return np.array(table, np.int64).reshape(-1, 2), inner, leaves

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from zskip.errors import InputError
 from zskip.sketch.arrays import ArraySketch, Stack, State, equal_values
-from zskip.sketch.base import LeftOut, Part, leaf_of
+from zskip.sketch.base import Part, at_most, leaf_of
 from zskip.sketch.distinct import Distinct, binary_buffers
 from zskip.sketch.hashing import Hashes, hash_bytes, hash_fixed
 from zskip.sketch.registry import register
@@ -48,12 +48,12 @@ class Bloom(ArraySketch):
             )
 
     def collect(self, distinct: Distinct) -> tuple[Any, ...]:
-        return (_check_count(np.unique(distinct.hashes)),)
+        return (at_most(_MOST_VALUES, "distinct values", np.unique(distinct.hashes)),)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         """See `ArraySketch`; filters of different sizes cannot be merged, so all are kept and queried."""
         if all(len(part) == 1 for part in parts):
-            return (_check_count(np.unique(np.concatenate([part[0] for part in parts]))),)
+            return (at_most(_MOST_VALUES, "distinct values", np.unique(np.concatenate([part[0] for part in parts]))),)
         filters = [self._filter(part) for part in parts]
         return tuple(np.concatenate([arrays[i] for arrays in filters]) for i in (0, 1))
 
@@ -109,12 +109,6 @@ def expected_fpp(blocks: int, distinct: int) -> float:
         total += chance * (1 - (31 / 32) ** values) ** _WORDS
         chance *= load / (values + 1)
     return total
-
-
-def _check_count(hashes: Hashes) -> Hashes:
-    if len(hashes) > _MOST_VALUES:
-        raise LeftOut(f"more than {_MOST_VALUES} distinct values")
-    return hashes
 
 
 def _hashes(values: Sequence[Encoded], data_type: DataType) -> Hashes:

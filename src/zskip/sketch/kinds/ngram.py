@@ -14,7 +14,7 @@ from zskip.predicate import Contains, EndsWith, Like, StartsWith
 from zskip.predicate.patterns import runs
 from zskip.records import Bools
 from zskip.sketch.arrays import ArraySketch, Stack, State, equal_values
-from zskip.sketch.base import LeftOut, Part
+from zskip.sketch.base import Part, at_most
 from zskip.sketch.distinct import Distinct
 from zskip.sketch.hashing import Hashes
 from zskip.sketch.registry import register
@@ -58,12 +58,12 @@ class Ngram(ArraySketch):
             cut = data[offsets[first] : offsets[last]]
             parts.append(_grams(cut, offsets[first : last + 1] - offsets[first], self.n))
             if sum(map(len, parts)) > _MOST_GRAMS:
-                parts = [_check_count(np.unique(np.concatenate(parts)))]
+                parts = [_distinct(parts)]
             first = last
-        return (_check_count(np.unique(np.concatenate(parts))).astype(self._size),)
+        return (_distinct(parts).astype(self._size),)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        return (_check_count(np.unique(np.concatenate([part[0] for part in parts]))),)
+        return (_distinct([part[0] for part in parts]),)
 
     def to_bytes(self, state: State) -> bytes:
         grams = state.arrays[0]
@@ -157,7 +157,5 @@ def _grams(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], n: int) 
     return np.flatnonzero(occurs).astype(np.uint64)
 
 
-def _check_count(grams: Hashes) -> Hashes:
-    if len(grams) > _MOST_GRAMS:
-        raise LeftOut(f"more than {_MOST_GRAMS} runs of bytes")
-    return grams
+def _distinct(parts: Sequence[Hashes]) -> Hashes:
+    return at_most(_MOST_GRAMS, "runs of bytes", np.unique(np.concatenate(parts)))

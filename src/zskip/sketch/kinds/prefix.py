@@ -13,7 +13,7 @@ from zskip.predicate import Compare, Like, StartsWith
 from zskip.predicate.patterns import prefix_of
 from zskip.records import objects
 from zskip.sketch.arrays import ArraySketch, Stack, equal_values
-from zskip.sketch.base import LeftOut, Part
+from zskip.sketch.base import Part, at_most
 from zskip.sketch.distinct import Distinct
 from zskip.sketch.intervals import may_start_with, meets, to_array
 from zskip.sketch.registry import register
@@ -42,10 +42,13 @@ class Prefix(ArraySketch):
         return None if data_type.name in ("string", "binary") else f"prefix knows nothing of values of type {data_type}"
 
     def collect(self, distinct: Distinct) -> tuple[Any, ...]:
-        return _to_array(sorted({value[: self.n] for value in distinct.unsorted.to_pylist()}))
+        return self._keep({value[: self.n] for value in distinct.unsorted.to_pylist()})
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        return _to_array(sorted(set().union(*(part[0] for part in parts))))
+        return self._keep(set().union(*(part[0] for part in parts)))
+
+    def _keep(self, prefixes: set[bytes]) -> tuple[Any, ...]:
+        return (objects(sorted(at_most(_MOST_PREFIXES, "prefixes", prefixes))),)
 
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
         return len(arrays) == 1 and arrays[0].dtype == np.object_ and all(len(p) <= self.n for p in arrays[0])
@@ -71,9 +74,3 @@ class Prefix(ArraySketch):
             return None
         prefixes = stack.arrays[0]
         return prefixes <= bound if leaf.op in ("<", "<=") else prefixes >= bound
-
-
-def _to_array(prefixes: list[bytes]) -> tuple[Any, ...]:
-    if len(prefixes) > _MOST_PREFIXES:
-        raise LeftOut(f"more than {_MOST_PREFIXES} prefixes")
-    return (objects(prefixes),)

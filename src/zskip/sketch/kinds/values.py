@@ -11,7 +11,7 @@ import numpy as np
 from zskip.errors import InputError
 from zskip.predicate import Compare, Contains, EndsWith, In, Like, Not, StartsWith, TermLeaf, patterns
 from zskip.sketch.arrays import ArraySketch, Stack
-from zskip.sketch.base import LeftOut, Part, leaf_of
+from zskip.sketch.base import Part, at_most, leaf_of
 from zskip.sketch.distinct import Distinct
 from zskip.sketch.intervals import meets, to_array
 from zskip.sketch.registry import register
@@ -34,17 +34,10 @@ class ValueSet(ArraySketch):
             raise InputError(f"values({self.cap}): give the most values of a file, from 1 to 1000000: values(100)")
 
     def collect(self, distinct: Distinct) -> tuple[Any, ...]:
-        self._check(len(distinct))
-        return (distinct.values,)
+        return (at_most(self.cap, "distinct values", distinct).values,)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        merged = np.unique(np.concatenate([part[0] for part in parts]))
-        self._check(len(merged))
-        return (merged,)
-
-    def _check(self, count: int) -> None:
-        if count > self.cap:
-            raise LeftOut(f"more than {self.cap} distinct values")
+        return (at_most(self.cap, "distinct values", np.unique(np.concatenate([part[0] for part in parts]))),)
 
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
         return len(arrays) == 1 and len(arrays[0]) <= self.cap

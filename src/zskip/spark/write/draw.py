@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zskip.layout.sampling import ReservoirPlan
-from zskip.records import Bools, Field, Floats, Ints, Sample, Values, objects
+from zskip.records import Bools, Field, Floats, Ints, Sample, Values, objects, zeros
 from zskip.spark.forms import curve_form, form_of, quote_identifier
 from zskip.spark.jvm import compat
 from zskip.spark.shipping import by_value, partition_number
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _ORDINAL, _PART, _PART_ROWS, _POSITION = "zskip_ordinal", "zskip_part", "zskip_part_rows", "zskip_position"
 _SQL_TYPES = {Form.INT: "bigint", Form.FLOAT: "double", Form.BYTES: "binary"}
-_DTYPES = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: object}
 
 
 def draw_bernoulli(frame: DataFrame, fields: Sequence[Field], ordinal: str, fraction: float, seed: int) -> Sample:
@@ -176,7 +175,7 @@ def _to_integers(table: pa.Table, name: str) -> Ints:
 
 def _to_values(table: pa.Table, i: int, form: Form) -> tuple[Values, Bools]:
     if not table.num_rows:
-        return cast(Values, np.empty(0, _DTYPES[form])), np.empty(0, np.bool_)
+        return zeros(form, 0), np.empty(0, np.bool_)
     column = table[f"c{i}"]
     nulls = column.is_null().to_numpy()
     if form is Form.BYTES:

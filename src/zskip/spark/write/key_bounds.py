@@ -19,15 +19,15 @@ from zskip.index.collect.footer_sketches import FooterSketch, pack_footer_sketch
 from zskip.index.expressions import bounds_spec, needs_sketch
 from zskip.index.store.sketches import Versions, values_type
 from zskip.predicate import Columns
-from zskip.records import Bools, Field, Snapshot, Values
+from zskip.records import Bools, Field, Snapshot, Values, zeros
 from zskip.sketch import parse_sketch_on
 from zskip.sketch.arrays import State
 from zskip.sketch.blob import pack_arrays, unpack_arrays
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.spark.forms import PREFIX_BYTES, curve_form, is_exact
+from zskip.types import Form
 
 _NULL, _NAN, _VALUE = 1, 2, 4
-_DTYPES = {"int": "int64", "float": "float64", "bytes": "object"}
 
 
 class SketchedKey(NamedTuple):
@@ -81,7 +81,7 @@ class KeyBounds:
     def __init__(self, keys: Sequence[SketchedKey], files: int) -> None:
         self._keys = keys
         self._flags = [np.zeros(files, np.uint8) for _ in keys]
-        self._lows = [np.zeros(files, _DTYPES[key.form]) for key in keys]
+        self._lows = [zeros(Form(key.form), files) for key in keys]
         self._highs = [low.copy() for low in self._lows]
 
     def add_rows(self, files: npt.NDArray[np.integer], forms: Sequence[tuple[Values, Bools]]) -> None:

@@ -13,13 +13,11 @@ from zskip.records import Field, Ints
 from zskip.spark.forms import curve_form, form_of, quote_identifier
 from zskip.spark.jvm.arrays import lookup, search, search_between
 from zskip.spark.shipping import by_value
-from zskip.types import Form
+from zskip.types import ZEROS
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import Column, DataFrame, SparkSession
-
-_NEUTRAL: dict[Form, Any] = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}
 
 
 def place(frame: DataFrame, layout: Layout, *, ordinal: str, key: str, file_id: str) -> DataFrame:
@@ -115,7 +113,7 @@ def _place_by_kernel(layout: Layout, ordinal: Column, tie: Column) -> Column:
     from pyspark.sql.pandas.functions import pandas_udf
 
     forms = [form_of(field) for field in layout.fields]
-    neutral = [F.lit(_NEUTRAL[curve_form(field.type)]) for field in layout.fields]
+    neutral = [F.lit(ZEROS[curve_form(field.type)]) for field in layout.fields]
     udf: Any = pandas_udf
     values = [F.coalesce(form, other) for form, other in zip(forms, neutral, strict=True)]
     nulls = [F.isnull(form) for form in forms]

@@ -17,6 +17,7 @@ from zskip.spark.write.routing import route
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_ROW_GROUP_BYTES = 128 << 20
 _PART = re.compile(r"part-(\d+)-")
 _SETTINGS = {
     # One task must write one file: partitions that Spark joins or splits would be the end of that.
@@ -47,7 +48,6 @@ class WriteOptions:
     """How files are written."""
 
     compression: Compression
-    row_group_bytes: int = 128 << 20
     page_rows: int = 20_000
     bloom_filters: tuple[str, ...] = ()
     """The paths of columns that get one."""
@@ -84,7 +84,7 @@ def write_rows(rows: DataFrame, target: str, options: WriteOptions) -> None:
     writer = rows.write.mode("append").option("compression", codec_name(rows.sparkSession, options.compression.codec))
     writer = writer.options(**options.compression.settings)
     writer = writer.options(**{f"parquet.bloom.filter.enabled#{path}": "true" for path in options.bloom_filters})
-    writer = writer.option("parquet.block.size", options.row_group_bytes)
+    writer = writer.option("parquet.block.size", _ROW_GROUP_BYTES)
     writer.option("parquet.page.row.count.limit", options.page_rows).options(**_WRITER_OPTIONS).parquet(target)
 
 

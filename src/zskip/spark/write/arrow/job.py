@@ -32,10 +32,9 @@ from zskip.spark.schema import TableSchema, name_as_stored
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import Reach, reach_of
 from zskip.spark.write.arrow.dividing import Joining, writer
-from zskip.spark.write.arrow.merging import merger
 from zskip.spark.write.arrow.placing import SHIPPED, Placement, key_positions, placer, row_placer
 from zskip.spark.write.arrow.reading import Reader, describe_tasks, find_columns
-from zskip.spark.write.arrow.rows import row_writer
+from zskip.spark.write.arrow.rows import merger, row_writer
 from zskip.spark.write.arrow.schema import (
     FIELD_ID,
     LONG_DIGITS,
