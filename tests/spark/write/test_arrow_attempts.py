@@ -48,7 +48,7 @@ def test_files_that_no_task_reports_do_not_count(
         written = by_layout(self, *given, **more)
         assert isinstance(self.target, LocalStorage)
         staging = Path(self.target.root) / self.staging
-        for file in written:
+        for file in written.files:
             shutil.copy(staging / file.name, staging / file.name.replace("-c000", "-c001"))
             (staging / f".{file.name}.tmp").write_bytes(b"half")
         return written
@@ -69,7 +69,7 @@ def test_a_file_that_is_gone_before_the_commit_is_missed(
 
     def one_less(self: ArrowRewrite, *given: Any, **more: Any) -> Any:
         written = by_layout(self, *given, **more)
-        Path(self.target.uri(f"{self.staging}/{written[0].name}")).unlink()
+        Path(self.target.uri(f"{self.staging}/{written.files[0].name}")).unlink()
         return written
 
     monkeypatch.setattr(ArrowRewrite, "write_by_layout", one_less)

@@ -74,12 +74,13 @@ def judge(footer: bytes, columns: int, created_by: str, metadata: Mapping[bytes,
     """
     writer, version = _writer(created_by)
     keys = metadata or {}
+    writers = (created_by or "", keys.get(_COPIED, b"").decode(errors="replace"))
     ordered = footer.endswith(column_orders(columns))
     return Trust(
         ordered=ordered,
         decimal_bytes=ordered and writer in _RIGHT_DECIMALS and version >= _RIGHT_DECIMALS[writer],
         floats=writer != "parquet-cpp",
-        times=not any(text.lower().startswith(_WRONG_TIMES) for text in (created_by or "", _original_writer(keys))),
+        times=not any(text.lower().startswith(_WRONG_TIMES) for text in writers),
         nan_in_bounds=_SPARK_VERSION in keys
         and _COPIED not in keys
         and (writer == _ZSKIP or (writer == "parquet-mr" and _NAN_IS_GREATEST[0] <= version <= _NAN_IS_GREATEST[1])),
@@ -128,10 +129,6 @@ def _writer(created_by: str) -> tuple[str, tuple[int, int]]:
     if match is None:
         return "", (0, 0)
     return match[1], (int(match[2]), int(match[3] or 0))
-
-
-def _original_writer(metadata: Mapping[bytes, bytes]) -> str:
-    return metadata.get(_COPIED, b"").decode(errors="replace")
 
 
 def _is_proleptic(metadata: Mapping[bytes, bytes]) -> bool:

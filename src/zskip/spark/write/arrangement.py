@@ -13,7 +13,7 @@ import numpy.typing as npt
 from zskip.layout.layout import Layout
 from zskip.records import Ints, Snapshot
 from zskip.spark.jvm.compat import private_session
-from zskip.spark.write.arrow.job import ArrowRewrite, ArrowRows, Written
+from zskip.spark.write.arrow.job import ArrowRewrite, ArrowRows, RowsWritten
 from zskip.spark.write.rewrite import routed
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ClusteredRows:
         """Whether Spark has to compute something of the rows, so that files are not enough: a key is an expression."""
         return any(field.computed for field in self.layout.fields)
 
-    def write_files(self, job: ArrowRewrite) -> list[Written]:
+    def write_files(self, job: ArrowRewrite) -> RowsWritten:
         """Write what files hold through Arrow; raises NotArrow where only Spark can."""
         return job.write_by_layout(self.layout)
 
@@ -67,9 +67,9 @@ class ClusteredRows:
         """The rows of the files to rewrite, as `Reader.live_rows` gives them."""
         return rows.live_rows(session)
 
-    def write_rows(self, job: ArrowRows, rows: int) -> list[Written]:
+    def write_rows(self, job: ArrowRows, rows: int) -> RowsWritten:
         """Write `live_rows`, as many as given, through Arrow; raises NotArrow where only Spark can."""
-        return job.write_by_layout(self.layout, rows).files
+        return job.write_by_layout(self.layout, rows)
 
     def routed(self, live: DataFrame, ordinal: str) -> DataFrame:
         """The same rows without the column with the number of the partition; Spark's partition i is file i."""
@@ -89,7 +89,7 @@ class MergedFiles:
     partition_of_file: npt.NDArray[np.integer[Any]]
     needs_spark: ClassVar[bool] = False
 
-    def write_files(self, job: ArrowRewrite) -> list[Written]:
+    def write_files(self, job: ArrowRewrite) -> RowsWritten:
         """Write each bin in one task."""
         return job.write_merged(self.bins)
 
@@ -103,9 +103,9 @@ class MergedFiles:
             frames = pairs + frames[2 * len(pairs) :]
         return frames[0]
 
-    def write_rows(self, job: ArrowRows, rows: int) -> list[Written]:
+    def write_rows(self, job: ArrowRows, rows: int) -> RowsWritten:
         """Write what each task reads."""
-        return job.write_in_order().files
+        return job.write_in_order()
 
     def routed(self, live: DataFrame, ordinal: str) -> DataFrame:
         """Leave them in the tasks that read them."""

@@ -58,7 +58,8 @@ def draw_reservoir(frame: DataFrame, fields: Sequence[Field], ordinal: str, seed
 
     narrow = frame.select(*_select_forms(fields, ordinal))
     plan = ReservoirPlan.of(narrow.rdd.getNumPartitions())
-    schema = ", ".join([*_describe_columns(fields), f"{_PART} int", f"{_PART_ROWS} bigint"])
+    columns = [f"c{i} {_SQL_TYPES[curve_form(field.type)]}" for i, field in enumerate(fields)]
+    schema = ", ".join([*columns, f"{_ORDINAL} int", f"{_PART} int", f"{_PART_ROWS} bigint"])
     with by_value():
         reservoirs = narrow.mapInArrow(_reservoir(plan.rows_per_partition, seed), schema)
     table = compat.collect_arrow(reservoirs)
@@ -75,11 +76,6 @@ def draw_reservoir(frame: DataFrame, fields: Sequence[Field], ordinal: str, seed
             table = pa.concat_tables([table.select(redrawn.column_names).cast(redrawn.schema), redrawn])
             weights = np.concatenate([weights, np.full(redrawn.num_rows, 1.0 / fraction)])
     return _to_sample(table, fields, weights)
-
-
-def _describe_columns(fields: Sequence[Field]) -> list[str]:
-    """Describe the columns of a sample as a Spark schema."""
-    return [*(f"c{i} {_SQL_TYPES[curve_form(field.type)]}" for i, field in enumerate(fields)), f"{_ORDINAL} int"]
 
 
 def _select_forms(fields: Sequence[Field], ordinal: str) -> list[Column]:

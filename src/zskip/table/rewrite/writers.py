@@ -220,15 +220,13 @@ class FileWriter:
 
     def _write_files(self, rewrite: Rewrite, staging: str) -> RowsWritten:
         """Write what files hold, through Arrow alone."""
-        from zskip.spark.write.arrow.job import RowsWritten
-
         job = rewrite.old.through_arrow(self._spark, self._source, self._target.storage, staging)
-        return RowsWritten(rewrite.arrangement.write_files(job), job.rows)
+        return rewrite.arrangement.write_files(job)
 
     def _write_rows(self, rewrite: Rewrite, staging: str) -> RowsWritten:
         """Write what Spark reads through Arrow."""
         from zskip.spark.schema import ordinal_of, restore_field_ids
-        from zskip.spark.write.arrow.job import ArrowRows, RowsWritten, rows_session
+        from zskip.spark.write.arrow.job import ArrowRows, rows_session
 
         rows, reader = int(rewrite.old.rows.sum()), rewrite.old.reader
         columns = str(restore_field_ids(self._spark, reader.schema, reader.declared_columns()).data.json())
@@ -246,7 +244,7 @@ class FileWriter:
             snapshot=self._base,
             traits=rewrite.old.traits.kept_by_arrow,
         )
-        return RowsWritten(rewrite.arrangement.write_rows(job, rows), rows)
+        return rewrite.arrangement.write_rows(job, rows)
 
     def _write_by_spark(self, rewrite: Rewrite, staging: str, reason: str) -> int:
         from zskip.spark.schema import name_as_stored, ordinal_of, restore_field_ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -112,11 +112,11 @@ class Written(NamedTuple):
 
 
 class RowsWritten(NamedTuple):
-    """What has become of a DataFrame."""
+    """What has become of a DataFrame, or of files."""
 
     files: list[Written]
     rows: int
-    """Rows that Spark has read."""
+    """Rows that have been read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +213,7 @@ class ArrowRewrite(_ArrowJob):
     rows: int
     """Rows of all files to rewrite."""
 
-    def write_by_layout(self, layout: Layout) -> list[Written]:
+    def write_by_layout(self, layout: Layout) -> RowsWritten:
         """Write every row to the file that a layout assigns; raises NotArrow if Spark itself has to write.
 
         Tasks may also leave files that they do not report: a commit must leave those out.
@@ -234,10 +234,9 @@ class ArrowRewrite(_ArrowJob):
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
             shipped = frame_of_texts(session, describe_tasks(tasks)).mapInArrow(place, SHIPPED)
-            written = route_batches(shipped, placement).mapInArrow(write, WRITTEN)
-            return _rows_written(compat.collect_arrow(written)).files
+            return _collect(route_batches(shipped, placement), write)
 
-    def write_merged(self, bins: Sequence[Ints]) -> list[Written]:
+    def write_merged(self, bins: Sequence[Ints]) -> RowsWritten:
         """Write the rows of the files of each bin, one after another, into one file; raises as
         `write_by_layout`.
 
@@ -252,7 +251,7 @@ class ArrowRewrite(_ArrowJob):
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
             frame = frame_of_texts(session, describe_tasks(tasks))
-            return _rows_written(compat.collect_arrow(frame.mapInArrow(merge, WRITTEN))).files
+            return _collect(frame, merge)
 
     def estimate_sizes(self, sample: Sample) -> Sizes:
         """Estimate what the rows will take in new files; raises as `write_by_layout`.
@@ -351,8 +350,7 @@ class ArrowRows(_ArrowJob):
         placement, options = self._placement(layout, layout.file_count, spool.rows)
         with self._explain_failures(), by_value():
             shipped = route_batches(spool.batches.mapInArrow(spool_placer(placement), SHIPPED), placement)
-            written = shipped.mapInArrow(writer(options, placement.files_a_group), WRITTEN)
-            return _rows_written(compat.collect_arrow(written))
+            return _collect(shipped, writer(options, placement.files_a_group))
 
     def write_by_layout(self, layout: Layout, rows: int) -> RowsWritten:
         """Write every row to the file that a layout assigns; raises NotArrow if Spark itself has to write.
@@ -389,8 +387,7 @@ class ArrowRows(_ArrowJob):
         with self._explain_failures(), by_value():
             shipped = self._shipped(placement, layout.fields, has_spread=False)
             arrived = compat.run_stages(shipped, compat.private_session(self.spark, _SETTINGS), divide)
-            written = arrived.mapInArrow(writer(options, placement.files_a_group, *joinings), WRITTEN)
-            return _rows_written(compat.collect_arrow(written))
+            return _collect(arrived, writer(options, placement.files_a_group, *joinings))
 
     def write_in_order(self) -> RowsWritten:
         """Write a file for each partition of Spark, in the order of its rows; raises as `write_by_layout`."""
@@ -398,7 +395,7 @@ class ArrowRows(_ArrowJob):
         options = self._file_options(schema, schema_json, self.row_bytes)
         with self._explain_failures(), by_value(), compat.active_session(self.frame.sparkSession):
             rows = self._named(self.frame.drop(self.ordinal))
-            return _rows_written(compat.collect_arrow(rows.mapInArrow(row_writer(options), WRITTEN)))
+            return _collect(rows, row_writer(options))
 
     def _placement(self, layout: Layout | None, files: int, rows: int) -> tuple[Placement, FileOptions]:
         schema, schema_json = self._check()
@@ -435,8 +432,7 @@ class ArrowRows(_ArrowJob):
             shipped = self._shipped(placement, () if layout is None else layout.fields, has_spread=has_spread)
             # Many rows of the DataFrame fit into a batch for Python, and few of the shuffle, which are large.
             arrived = compat.run_stages(shipped, compat.private_session(self.spark, _SETTINGS))
-            written = arrived.mapInArrow(writer(options, placement.files_a_group), WRITTEN)
-            return _rows_written(compat.collect_arrow(written))
+            return _collect(arrived, writer(options, placement.files_a_group))
 
     def _shipped(self, placement: Placement, fields: Sequence[Field], *, has_spread: bool) -> DataFrame:
         """The rows, placed and shipped to their groups; fields: the keys."""
@@ -503,6 +499,11 @@ def _counted(frame: DataFrame) -> int:
     """About how many rows have been placed while a DataFrame ran; what ran twice is counted twice."""
     read = frame._jdf.queryExecution().observedMetrics().apply(_READ)
     return 0 if read.isNullAt(0) else int(read.getLong(0))
+
+
+def _collect(frame: DataFrame, write: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> RowsWritten:
+    """Have tasks write files, and collect what they report."""
+    return _rows_written(compat.collect_arrow(frame.mapInArrow(write, WRITTEN)))
 
 
 def _rows_written(table: pa.Table) -> RowsWritten:
