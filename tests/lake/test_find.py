@@ -170,13 +170,16 @@ def test_names_of_catalogs(names: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_bad_names(names: SparkSession) -> None:
-    for pattern, error, text in (
+@pytest.mark.parametrize(
+    ("pattern", "error", "text"),
+    [
         ("lake_a.evnts", TableNotFoundError, 'did you mean "events"'),
         ("lake_c.*", TableNotFoundError, 'did you mean "lake_b" or "lake_a"'),
         ("a.b.c.d", InputError, "is not a pattern of tables"),
         ("*.lake_a.events", InputError, "is not a pattern of tables"),
         ("nowhere.db.*", StorageError, "cannot list the tables"),
-    ):
-        with pytest.raises(error, match=text):
-            zskip.lake(names, pattern)
+    ],
+)
+def test_bad_names(names: SparkSession, pattern: str, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        zskip.lake(names, pattern)

@@ -5,6 +5,9 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import SEQ;
 
@@ -13,6 +16,7 @@ final class Delta {
   private static final String FORMAT = "org.apache.spark.sql.delta.DeltaParquetFileFormat";
   private static final String PREPARED = "org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex";
   private static final String LOG = "org.apache.spark.sql.delta.files.TahoeLogFileIndex";
+  private static final String CHANGE = "org.apache.spark.sql.delta.files.TahoeBatchFileIndex";
   private static final String MAPPING = "delta.columnMapping.mode";
   private static final String VECTORS = "deletionVectors";
   /** Of listed files with a deletion vector. */
@@ -30,17 +34,34 @@ final class Delta {
 
   /** Whether Delta has already chosen the files of one version, which it then lists at no cost. */
   static boolean isPrepared(FileIndex location) {
-    return location instanceof DeltaVersion || location.getClass().getName().equals(PREPARED);
+    boolean isPrepared = location instanceof DeltaVersion || location.getClass().getName().equals(PREPARED);
+    return isPrepared || isChange(location);
   }
+
+  /** Whether a relation reads the files that an `UPDATE`, `DELETE` or `MERGE` may change. */
+  static boolean isChange(FileIndex location) { return location.getClass().getName().equals(CHANGE); }
 
   /** Whether Delta would choose the files of a relation when the query is optimized. */
   static boolean isLog(FileIndex location) { return location.getClass().getName().equals(LOG); }
 
   /** Why files must not be dropped from Delta's listing; null if there is no reason. */
-  static String obstacle(HadoopFsRelation relation) throws ReflectiveOperationException {
+  static String obstacle(LogicalRelation node, HadoopFsRelation relation) throws ReflectiveOperationException {
     FileIndex location = relation.location();
     if (!isPrepared(location)) return "Delta has not chosen its files when the query is planned";
+    if (isChange(location) && !hasTypes(node, relation.schema())) return "the statement changes types of columns";
     return mayDeleteRows(location) && code() == null ? "this version of Delta Lake is not supported" : null;
+  }
+
+  /** Whether a relation gives columns as a schema has them: a MERGE may read them as wider types. */
+  private static boolean hasTypes(LogicalRelation node, StructType schema) {
+    for (StructField field : schema.fields()) {
+      for (Object one : Scala.list(node.output())) {
+        Attribute column = (Attribute) one;
+        boolean isSame = column.dataType().catalogString().equals(field.dataType().catalogString());
+        if (column.name().equalsIgnoreCase(field.name()) && !isSame) return false;
+      }
+    }
+    return true;
   }
 
   /** An index of ours as Delta takes it: where rows may be deleted, Delta leaves them out of its own file indexes. */

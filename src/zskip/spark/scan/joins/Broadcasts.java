@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.CommandResultExec;
@@ -42,10 +43,13 @@ final class Broadcasts {
   /** The path to the scan. */
   private List<SparkPlan> pathToScan;
   private int scans;
+  /** False for files of which a MERGE knows already that they have matches. */
+  private boolean isSearch;
 
   private Broadcasts(ZskipFiles index, int most) {
     this.index = index;
     this.most = most;
+    this.isSearch = !Delta.isChange(index.files);
   }
 
   /** The keys of the joins above a scan; empty if no query is running. */
@@ -125,7 +129,7 @@ final class Broadcasts {
       if (node instanceof BroadcastHashJoinExec) {
         BroadcastHashJoinExec join = (BroadcastHashJoinExec) node;
         String type = join.joinType().toString();
-        if (type.equals("Inner") || type.equals("LeftSemi")) add(keys, join, columns, below);
+        if (isSearch && (type.equals("Inner") || type.equals("LeftSemi"))) add(keys, join, columns, below);
         else if (type.equals("FullOuter")) return keys;
       } else {
         columns = after(node, below, columns);
@@ -145,9 +149,14 @@ final class Broadcasts {
   }
 
   /** The columns above a node; null if the node does not work row by row. */
-  private static Columns after(SparkPlan node, SparkPlan below, Columns columns) {
+  private Columns after(SparkPlan node, SparkPlan below, Columns columns) {
     if (node instanceof FilterExec) return ((FilterExec) node).condition().deterministic() ? columns : null;
-    if (node instanceof ProjectExec) return columns.projected(((ProjectExec) node).projectList());
+    if (node instanceof ProjectExec) {
+      Seq<NamedExpression> named = ((ProjectExec) node).projectList();
+      if (!Delta.isChange(index.files)) return columns.projected(named);
+      isSearch |= Merge.isSearch(named);
+      return columns.projected(Merge.withoutAdded(named));
+    }
     if (node instanceof UnionExec) return columns.renamed(below.output(), node.output());
     boolean same = node instanceof WholeStageCodegenExec
       || node instanceof InputAdapter

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -16,6 +17,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
+import SEQ;
 
 /** Finds the joins above each relation of ours that drop its rows without a partner. */
 final class JoinSearch {
@@ -25,6 +27,8 @@ final class JoinSearch {
   private List<Object[]> pending;
   /** Above a shuffle that Spark may share between joins: broadcasts that differ would keep it from that. */
   private boolean isAboveGroups;
+  /** Whether a MERGE finds the files that it changes; later, it reads only files that have matches. */
+  private boolean isMergeSearch;
   /** Files that dynamic partition pruning reads, too: if they were pruned here alone, Spark could not share them. */
   private final List<Object> inPruning = new ArrayList<>();
   /** From a relation to its joins. */
@@ -95,12 +99,13 @@ final class JoinSearch {
     JoinCandidates candidates = new JoinCandidates();
     pending = new ArrayList<>();
     isAboveGroups = false;
+    isMergeSearch = false;
     Columns columns = Columns.of(relation.output());
     LogicalPlan below = relation;
     for (int i = path.size() - 1; i >= 0 && columns != null; i--) {
       LogicalPlan node = (LogicalPlan) path.get(i);
       if (node instanceof Join) columns = joined((Join) node, below, columns, candidates, target);
-      else columns = after(node, below, columns);
+      else columns = after(node, below, columns, target);
       // Above a union the first branch's attributes stand for all branches, but the pending joins are below one.
       if (node instanceof Union) pending.clear();
       isAboveGroups |= node instanceof Aggregate;
@@ -110,12 +115,17 @@ final class JoinSearch {
   }
 
   /** The columns above a node; null if the node does not work by rows or whole groups. */
-  private static Columns after(LogicalPlan node, LogicalPlan below, Columns columns) {
+  private Columns after(LogicalPlan node, LogicalPlan below, Columns columns, JoinTarget target) {
     if (node instanceof Filter) {
       Expression condition = ((Filter) node).condition();
       return condition.deterministic() ? columns.without(pruned(condition)) : null;
     }
-    if (node instanceof Project) return columns.projected(((Project) node).projectList());
+    if (node instanceof Project) {
+      Seq<NamedExpression> named = ((Project) node).projectList();
+      if (!target.isMerge()) return columns.projected(named);
+      isMergeSearch |= Merge.isSearch(named);
+      return columns.projected(Merge.withoutAdded(named));
+    }
     if (node instanceof Union) return columns.renamed(below.output(), node.output());
     if (node instanceof Sort) return columns;
     if (!(node instanceof Aggregate)) return null;
@@ -136,17 +146,20 @@ final class JoinSearch {
     if (left == (join.right() == below)) return null;
     String type = join.joinType().toString();
     boolean inner = type.equals("Inner") || type.equals("Cross");
-    boolean droppable = inner || type.equals("LeftSemi") || type.equals(left ? "RightOuter" : "LeftOuter");
+    boolean droppable = inner || type.equals("LeftSemi") || type.equals(left ? "RightOuter" : "LeftOuter")
+      || !left && (type.equals("LeftAnti") || type.startsWith("ExistenceJoin"));
     boolean goesOn = inner || type.equals("LeftOuter") || type.equals("RightOuter")
       || left && (type.equals("LeftSemi") || type.equals("LeftAnti") || type.startsWith("ExistenceJoin"));
     if (join.condition().isDefined()) {
       Expression condition = (Expression) join.condition().get();
       if (!condition.deterministic()) return null;
       LogicalPlan other = (LogicalPlan) (left ? join.right() : join.left());
-      if (droppable) {
+      isMergeSearch |= target.isMerge() && type.equals("LeftAnti");
+      if (target.isMerge() ? isMergeSearch : droppable) {
         List<Expression> conjuncts = ScanQuery.conjuncts(condition);
         if (inner) narrow(conjuncts, other, candidates, target);
-        consider(conjuncts, other, columns, candidates, target);
+        String whyNot = droppable ? "" : "rows without a match are changed, too";
+        consider(conjuncts, other, columns, candidates, target, whyNot);
         boolean isAsked = target.takesBroadcasts() && !isAboveGroups;
         if (isAsked && RuntimeKeys.consider(join, left, columns, candidates, target)) addFiles(other);
       }
@@ -155,8 +168,9 @@ final class JoinSearch {
     return goesOn ? columns : null;
   }
 
-  private void consider(
-      List<Expression> conjuncts, LogicalPlan other, Columns columns, JoinCandidates candidates, JoinTarget target) {
+  /** whyNot: why no row may be dropped; empty if rows may. */
+  private void consider(List<Expression> conjuncts, LogicalPlan other, Columns columns, JoinCandidates candidates,
+      JoinTarget target, String whyNot) {
     for (Expression conjunct : conjuncts) {
       if (!(conjunct instanceof EqualTo)) continue;
       EqualTo equal = (EqualTo) conjunct;
@@ -171,15 +185,17 @@ final class JoinSearch {
         && key.references().nonEmpty()
         && key.references().subsetOf(other.outputSet());
       if (!known) continue;
-      KeySide side = KeySide.of(other, key);
-      if (side != null) add(column, TableNames.of(side.plan, side.key), side, candidates, target);
-      else if (KeySide.whole(other, key) != null) pending.add(new Object[] {column, KeySide.whole(other, key)});
+      KeySide side = target.isMerge() ? KeySide.ofSource(other, key) : KeySide.of(other, key);
+      KeySide whole = side == null && !target.isMerge() ? KeySide.whole(other, key) : null;
+      if (side != null) add(column, TableNames.of(side.plan, side.key), side, candidates, target, whyNot);
+      else if (whole != null) pending.add(new Object[] {column, whole});
     }
   }
 
-  private void add(String column, String name, KeySide side, JoinCandidates candidates, JoinTarget target) {
+  private void add(
+      String column, String name, KeySide side, JoinCandidates candidates, JoinTarget target, String whyNot) {
     long bytes = KeySide.bytes(side.plan);
-    String reason = settings.whyNot(target.bytes, bytes);
+    String reason = whyNot.isEmpty() ? settings.whyNot(target.bytes, bytes) : whyNot;
     // Decided with the plan: a scan that may be pruned by its own keys is not shared with others.
     if (reason.isEmpty() && !settings.whyNot(saved(target, column), bytes).isEmpty()) {
       reason = "most files span most of " + (Columns.isExpression(column) ? "the expression" : column);
@@ -205,7 +221,7 @@ final class JoinSearch {
       pending.set(i, new Object[] {one[0], narrower});
       // A broadcast of that table holds other keys, so the name differs.
       String name = TableNames.of(((KeySide) one[1]).plan, narrower.key) + ", filtered by " + TableNames.first(other);
-      add((String) one[0], name, narrower, candidates, target);
+      add((String) one[0], name, narrower, candidates, target, "");
     }
   }
 }

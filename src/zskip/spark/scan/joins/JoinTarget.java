@@ -33,6 +33,9 @@ final class JoinTarget {
     return scan.listing().index.python.ask("share", new Object[] {null, column});
   }
 
+  /** Whether a MERGE of Delta's reads it. */
+  boolean isMerge() { return index != null && Delta.isChange(index.files); }
+
   /** Whether Spark hands it what joins broadcast; others look for that when they list their files. */
   boolean takesBroadcasts() { return scan != null && scan.names == null; }
 

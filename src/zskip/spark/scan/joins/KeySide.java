@@ -1,6 +1,7 @@
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.fs.FileStatus;
+import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -8,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.plans.LeftSemi$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -15,14 +17,21 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Range;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.catalyst.plans.logical.Window;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.storage.RDDInfo;
 import scala.Option;
 
 /**
@@ -41,11 +50,31 @@ final class KeySide {
   }
 
   /** Null where there is no such part. */
-  static KeySide of(LogicalPlan node, Expression key) {
-    KeySide deeper = below(node, key);
+  static KeySide of(LogicalPlan node, Expression key) { return of(node, key, true); }
+
+  private static KeySide of(LogicalPlan node, Expression key, boolean onlyFiltered) {
+    KeySide deeper = below(node, key, onlyFiltered);
     if (deeper != null) return deeper;
     LogicalPlan fixed = Columns.allowed(key) ? fixed(node) : null;
-    return fixed != null && filtered(fixed) ? new KeySide(fixed, key) : null;
+    return fixed != null && (!onlyFiltered || filtered(fixed)) ? new KeySide(fixed, key) : null;
+  }
+
+  /**
+   * A part of a MERGE's source, filtered or not. Null where there is none, or where its own function computes keys:
+   * Delta does not trust either that it gives the same values again.
+   */
+  static KeySide ofSource(LogicalPlan node, Expression key) {
+    KeySide side = of(node, key);
+    if (side == null) side = of(node, key, false);
+    return side == null || hasFunction(side.key) || hasFunction(side.plan) ? null : side;
+  }
+
+  private static boolean hasFunction(TreeNode node) {
+    if (node instanceof UserDefinedExpression) return true;
+    List<TreeNode> parts = new ArrayList<>(Scala.list((scala.collection.Seq<TreeNode>) node.children()));
+    if (node instanceof LogicalPlan) parts.addAll(Scala.list(((LogicalPlan) node).expressions()));
+    for (TreeNode part : parts) if (hasFunction(part)) return true;
+    return false;
   }
 
   /** The whole side, filtered or not; null where it may change. */
@@ -76,30 +105,29 @@ final class KeySide {
   }
 
   /** The part of the node's children that gives the key. */
-  private static KeySide below(LogicalPlan node, Expression key) {
-    if (node instanceof Filter) return of(((Filter) node).child(), key);
+  private static KeySide below(LogicalPlan node, Expression key, boolean onlyFiltered) {
+    if (node instanceof Filter || node instanceof Window || node instanceof Sort) {
+      LogicalPlan child = (LogicalPlan) node.children().apply(0);
+      return key.references().subsetOf(child.outputSet()) ? of(child, key, onlyFiltered) : null;
+    }
     if (node instanceof Project) {
-      return through(((Project) node).child(), Scala.list(((Project) node).projectList()), key);
+      Expression inner = inside(Scala.list(((Project) node).projectList()), key);
+      return inner == null ? null : of(((Project) node).child(), inner, onlyFiltered);
     }
     if (node instanceof Aggregate) {
       Aggregate aggregate = (Aggregate) node;
       List by = Scala.list(aggregate.groupingExpressions());
       Expression inner = by.isEmpty() ? null : inside(Scala.list(aggregate.aggregateExpressions()), key);
-      return inner != null && by.contains(inner) ? of(aggregate.child(), inner) : null;
+      return inner != null && by.contains(inner) ? of(aggregate.child(), inner, onlyFiltered) : null;
     }
     if (!(node instanceof Join)) return null;
     Join join = (Join) node;
     String type = join.joinType().toString();
     boolean both = type.equals("Inner") || type.equals("Cross");
     boolean left = both || type.equals("LeftSemi") || type.equals("LeftAnti") || type.equals("LeftOuter");
-    if (left && key.references().subsetOf(join.left().outputSet())) return of(join.left(), key);
+    if (left && key.references().subsetOf(join.left().outputSet())) return of(join.left(), key, onlyFiltered);
     boolean right = both || type.equals("RightOuter");
-    return right && key.references().subsetOf(join.right().outputSet()) ? of(join.right(), key) : null;
-  }
-
-  private static KeySide through(LogicalPlan child, List<NamedExpression> named, Expression key) {
-    Expression inner = inside(named, key);
-    return inner == null ? null : of(child, inner);
+    return right && key.references().subsetOf(join.right().outputSet()) ? of(join.right(), key, onlyFiltered) : null;
   }
 
   /** The expression that computes an attribute; null for other expressions, which stay above. */
@@ -114,7 +142,12 @@ final class KeySide {
 
   /** The same plan, or one with more rows, that gives the same rows each time; null if there is none. */
   private static LogicalPlan fixed(LogicalPlan node) {
-    if (node instanceof LocalRelation) return node.isStreaming() ? null : node;
+    if (node instanceof LocalRelation || node instanceof Range || node instanceof OneRowRelation) {
+      return node.isStreaming() ? null : node;
+    }
+    if (node instanceof LogicalRDD) {
+      return !node.isStreaming() && ((LogicalRDD) node).rdd().isCheckpointed() ? node : null;
+    }
     if (node instanceof LogicalRelation) return fixedFiles((LogicalRelation) node);
     if (node instanceof DataSourceV2ScanRelation) return ScanRelations.fixed((DataSourceV2ScanRelation) node);
     if (node instanceof Filter) return fixedFilter((Filter) node);
@@ -175,7 +208,7 @@ final class KeySide {
 
   /** Whether a plan has fewer rows than its tables. */
   private static boolean filtered(LogicalPlan node) {
-    if (node instanceof LocalRelation) return true;
+    if (node instanceof LocalRelation || node instanceof LogicalRDD) return true;
     if (node instanceof Join && ((Join) node).joinType().toString().equals("LeftSemi")) return true;
     if (node instanceof Filter) {
       for (Object one : ScanQuery.conjuncts(((Filter) node).condition())) if (!(one instanceof IsNotNull)) return true;
@@ -189,10 +222,20 @@ final class KeySide {
     if (node instanceof LogicalRelation) {
       return ((HadoopFsRelation) ((LogicalRelation) node).relation()).location().sizeInBytes();
     }
-    if (node instanceof DataSourceV2ScanRelation) return node.stats().sizeInBytes().longValue();
+    if (node instanceof LogicalRDD) return bytes(((LogicalRDD) node).rdd());
+    boolean hasStats = node instanceof DataSourceV2ScanRelation || node instanceof Range;
+    if (hasStats) return node.stats().sizeInBytes().longValue();
     long sum = 0;
     for (LogicalPlan child : Scala.list(node.children())) sum += bytes(child);
     return sum;
+  }
+
+  /** Bytes of a checkpoint; too many for a key query where the executors do not have it. */
+  private static long bytes(RDD<?> rdd) {
+    for (RDDInfo info : rdd.sparkContext().getRDDStorageInfo()) {
+      if (info.id() == rdd.id()) return info.memSize() + info.diskSize();
+    }
+    return Long.MAX_VALUE / 8;
   }
 
   /**

@@ -135,6 +135,10 @@ public final class ZskipFiles implements FileIndex {
         bound.python.choose("list", listing.text(), ticket, partitionFilters, dataFilters, Json.write(notes));
       ticket = answer.get("ticket");
       kept = Json.bits((String) answer.get("kept"));
+      // Without a row of the target, Spark may end the join before a MERGE has counted its source.
+      int first = listing.present.nextSetBit(0);
+      boolean isMerge = Delta.isChange(files) && !notes.isEmpty();
+      if (isMerge && first >= 0 && !kept.intersects(listing.present)) kept.set(first);
     }
     Seq left = listing.keep(kept);
     ScanLog.add(ticket, listing, System.nanoTime() - started, reasons);

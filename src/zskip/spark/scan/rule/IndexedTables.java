@@ -76,7 +76,7 @@ final class IndexedTables {
   /** Why Spark must read a relation without an index; null if there is no reason. */
   static String obstacle(LogicalRelation node, HadoopFsRelation relation) throws ReflectiveOperationException {
     if (node.isStreaming()) return "it is a stream";
-    if (Delta.isFormat(relation.fileFormat())) return Delta.obstacle(relation);
+    if (Delta.isFormat(relation.fileFormat())) return Delta.obstacle(node, relation);
     boolean isHudi = Hudi.isFormat(relation.fileFormat());
     String obstacle = isHudi ? Hudi.obstacle(relation) : listingObstacle(relation);
     if (obstacle != null) return obstacle;

@@ -39,7 +39,7 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
   /** Applies a step to a plan; the first two bind the relations that the others add notes to. */
   LogicalPlan step(int number, LogicalPlan plan) {
     switch (number) {
-      case 0: return Relations.apply(plan, tables);
+      case 0: return bindIndexes(plan);
       case 1: return ScanRelations.apply(plan, tables);
       case 2: return Counts.apply(plan);
       case 3: return TopK.apply(plan);
@@ -47,6 +47,12 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
       case 5: return Joins.apply(plan);
       default: return plan;
     }
+  }
+
+  private LogicalPlan bindIndexes(LogicalPlan plan) {
+    LogicalPlan bound = Relations.apply(plan, tables);
+    LogicalPlan pushed = Merge.pushDown(bound);
+    return pushed == bound ? bound : Relations.apply(pushed, tables);
   }
 
   public TreeNode apply(TreeNode node) {

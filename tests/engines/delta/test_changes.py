@@ -1,0 +1,264 @@
+"""MERGE, UPDATE and DELETE of Delta in a session with `zskip.enable`: the same table as without, from fewer files."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import tiers
+
+import zskip
+from zskip.errors import ZskipWarning
+from zskip.spark.scan.rule import notes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = 600
+VECTORS = {"delta.enableDeletionVectors": "true"}
+FEED = {"delta.enableChangeDataFeed": "true"}
+MAPPED = {"delta.columnMapping.mode": "name"}
+PROPERTIES = [{}, VECTORS, VECTORS | MAPPED, FEED, VECTORS | FEED | {"delta.enableRowTracking": "true"}]
+COUNTED = ("numSourceRows", "numDeletedRows", "numUpdatedRows", "numCopiedRows", "numRemovedFiles")
+OF_TARGET = ("numTargetRows", "numTargetFilesRemoved", "numDeletionVectors", "numTargetDeletionVectors")
+
+
+@pytest.fixture
+def spark(engine_spark: SparkSession) -> SparkSession:
+    """A session that looks for keys whatever that costs."""
+    session = engine_spark.newSession()
+    session.conf.set("spark.zskip.joins", "always")
+    return session
+
+
+def write(spark: SparkSession, path: str, kind: str = "id", *by: str, **properties: str) -> None:
+    """Write a table in the order of its key, with null keys."""
+    rows = spark.range(0, ROWS, 1, 12)
+    key = f"IF(id % 97 = 5, NULL, {kind}) AS k"
+    rows = rows.selectExpr(key, f"id * 7919 % {ROWS} AS v", "concat('n', id) AS s", "CAST(id DIV 300 AS int) AS p")
+    rows.write.format("delta").partitionBy(*by).options(**properties).save(path)
+
+
+def run(spark: SparkSession, path: str, sql: str) -> tuple[Any, tuple[zskip.ScanReport, ...]]:
+    """What a statement does to a table: its error, or the rows afterwards and the metrics, and its scans."""
+    try:
+        spark.sql(sql.format(t=f"delta.`{path}`")).collect()
+    except Exception as error:
+        return (type(error).__name__, str(error).splitlines()[0].replace(path, "t")[:120]), ()
+    scans = tuple(scan for scan in zskip.scans(spark) if not scan.for_keys)
+    (last,) = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()
+    metrics = {
+        name: value for name, value in last.operationMetrics.items() if name in COUNTED or name.startswith(OF_TARGET)
+    }
+    table = spark.read.format("delta").load(path)
+    return (last.version, metrics, sorted(table.columns), sorted(map(str, table.collect()))), scans
+
+
+def changed(spark: SparkSession, path: str, sql: str, copy: str = "") -> tuple[zskip.ScanReport, ...]:
+    """The scans of a statement in an enabled session, which changes the table as one without zskip changes a copy."""
+    if not copy:
+        copy = f"{path} {time.time_ns()}"
+        shutil.copytree(path, copy)
+    plain, _ = run(spark, copy, sql)
+    with zskip.enabled(spark), warnings.catch_warnings():
+        warnings.simplefilter("error", ZskipWarning)
+        enabled, scans = run(spark, path, sql)
+    assert enabled == plain, sql
+    return scans
+
+
+@pytest.mark.parametrize("properties", tiers.nightly([VECTORS, {}, VECTORS | MAPPED]))
+def test_statements_read_the_files_that_they_change(
+    spark: SparkSession, tmp_path: Path, properties: dict[str, str]
+) -> None:
+    path = str(tmp_path / "t ü")
+    write(spark, path, **properties)
+    table = zskip.table(spark, path)
+    table.index(sketches=["values:v"])
+    source = "(SELECT 3 * id + 110 AS k, id AS v FROM range(3)) o"
+    update = "WHEN MATCHED THEN UPDATE SET s = 'x'"
+    insert = "WHEN NOT MATCHED THEN INSERT (k, v, s) VALUES (o.k, o.v, 'new')"
+    search = changed(spark, path, f"MERGE INTO {{t}} t USING {source} ON t.k = o.k {update} {insert}")[0]
+    assert (search.files, search.files_total) == (1, 12)
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    by_sketch = f"MERGE INTO {{t}} t USING (SELECT 7 * id AS v FROM range(3)) o ON t.v = o.v AND t.s LIKE 'n%' {update}"
+    assert changed(spark, path, by_sketch)[0].files < 8, "three files, and those that are not indexed"
+    table.index(sketches=["values:v"])
+    new = "(SELECT 700 + id AS k, id AS v FROM range(3)) o"
+    scans = changed(spark, path, f"MERGE INTO {{t}} t USING {new} ON t.k = o.k AND t.s <> 'z' {insert}")
+    assert scans[0].files == 1, "one, though no file holds a match"
+    table.index(sketches=["values:v"])
+    assert changed(spark, path, "UPDATE {t} SET s = 'y' WHERE v = 77")[0].files <= 3
+    by_source = f"MERGE INTO {{t}} t USING {source} ON t.k = o.k WHEN NOT MATCHED BY SOURCE AND t.v = 90 THEN DELETE"
+    everything = changed(spark, path, by_source)[0]
+    assert everything.files == everything.files_total
+    assert any("without a match" in leaf.reason for leaf in everything.leaves)
+    twice = "(SELECT id + 200 - id AS k FROM range(2)) o"
+    with zskip.enabled(spark), pytest.raises(Exception, match="DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW"):
+        spark.sql(f"MERGE INTO delta.`{path}` t USING {twice} ON t.k = o.k {update}")
+
+
+def test_a_merge_that_cannot_be_pruned_runs_as_without_zskip(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "t")
+    write(spark, path)
+    zskip.table(spark, path).index()
+
+    def broken(*_: object) -> None:
+        raise ValueError("no keys today")
+
+    monkeypatch.setitem(notes.REFINE, "join", broken)
+    source = "(SELECT id + 7 AS k FROM range(1))"
+    merge = f"MERGE INTO delta.`{path}` t USING {source} o ON t.k = o.k WHEN MATCHED THEN UPDATE SET s = 'x'"
+    with zskip.enabled(spark), pytest.warns(ZskipWarning, match="no keys today"):
+        spark.sql(merge).collect()
+    assert zskip.scans(spark)[0].files == 12
+    assert spark.read.format("delta").load(path).where("s = 'x'").count() == 1
+
+
+KINDS = {
+    "bigint": ("id * 3", ("decimal(20,0)", "double")),
+    "int": ("CAST(id * 3 - 700 AS int)", ("bigint", "decimal(9,1)")),
+    "decimal": ("CAST(id / 4 AS decimal(12,2))", ("decimal(14,4)", "double")),
+    "double": ("CASE id % 31 WHEN 7 THEN double('NaN') WHEN 9 THEN -0.0D ELSE (id - 200) / 8D END", ("float",)),
+    "string": ("concat('k', lpad(CAST(id AS string), 4, '0'))", ()),
+    "date": ("date_add(DATE'2024-01-01', CAST(id AS int))", ("timestamp", "timestamp_ntz")),
+    "timestamp": ("TIMESTAMP'2024-03-30 20:00:00' + make_interval(0, 0, 0, 0, id)", ("timestamp_ntz", "date")),
+    "timestamp_ntz": ("TIMESTAMP_NTZ'2024-10-26 20:00:00' + make_interval(0, 0, 0, 0, id)", ("timestamp",)),
+}
+CONDITIONS = [
+    "t.k = o.k", "t.k = o.k AND t.v = o.v", "t.k = o.k AND t.v < 350 AND t.s LIKE 'n%2'", "upper(t.s) = upper(o.s)",
+    "t.v = o.v", "t.p = o.p AND t.k = o.k", "t.k <=> o.k", "t.v % 50 = o.v AND t.k = o.k", "t.k = o.k OR t.v = o.v",
+    "t.k = o.k AND o.v % 2 = 0", "t.k >= o.k AND t.v = o.v", "t.v = o.v AND t.p = 1",
+]  # fmt: skip
+MATCHED = ["UPDATE SET s = 'u'", "UPDATE SET v = t.v + 1, k = o.k", "DELETE", "UPDATE SET *"]
+WHERES = ["v = {i}", "v IN ({i}, {j})", "s LIKE 'n{i}%'", "k IS NULL AND v < {i}", "length(s) = 2", "v % 9 = {i} % 9"]
+
+
+def random_source(pick: random.Random, key: str, others: tuple[str, ...], path: str, spark: SparkSession) -> str:
+    ids = pick.sample(range(ROWS + 60), pick.choice([1, 3, 20]))
+    if pick.random() < 0.7:  # Few tables of keys span all files.
+        ids = [ids[0] + i for i in range(len(ids))]
+    ids += pick.choices(ids, k=pick.random() < 0.2)
+    cast = key if not others or pick.random() < 0.5 else f"CAST({key} AS {pick.choice(others)})"
+    rows = (
+        f"SELECT IF(id % 13 = 4, NULL, {cast}) AS k, id * 7919 % {ROWS} AS v, concat('N', id) AS s, "
+        f"CAST(id DIV 300 AS int) AS p FROM VALUES {', '.join(f'({i}L)' for i in ids)} AS x(id)"
+    )
+    if pick.random() < 0.4:
+        spark.sql(rows).write.format("delta").save(path)
+        rows = f"SELECT * FROM delta.`{path}`"
+        if pick.random() < 0.5:
+            numbered = f"SELECT *, row_number() OVER (PARTITION BY k ORDER BY v) AS n FROM ({rows})"
+            rows = f"SELECT * EXCEPT (n) FROM ({numbered}) WHERE n = 1"
+    return rows
+
+
+def random_merge(pick: random.Random, source: str) -> str:
+    evolves = pick.random() < 0.2
+    if evolves:
+        source = f"SELECT *, 'e' AS extra_{pick.randrange(3)} FROM ({source})"
+    clauses = []
+    if pick.random() < 0.75:
+        limited = f"AND t.v < {pick.randrange(ROWS)} " if pick.random() < 0.4 else ""
+        clauses.append(f"WHEN MATCHED {limited}THEN {pick.choice(MATCHED)}")
+        if limited:
+            clauses.append("WHEN MATCHED THEN UPDATE SET s = 'other'")
+    if pick.random() < 0.6 or not clauses:
+        clauses.append("WHEN NOT MATCHED THEN INSERT *")
+    if pick.random() < 0.2:
+        clauses.append(f"WHEN NOT MATCHED BY SOURCE AND t.v = {pick.randrange(ROWS)} THEN UPDATE SET s = 'gone'")
+    evolution = "WITH SCHEMA EVOLUTION " if evolves else ""
+    return f"MERGE {evolution}INTO {{t}} t USING ({source}) o ON {pick.choice(CONDITIONS)} {' '.join(clauses)}"
+
+
+def random_statement(pick: random.Random, source: Callable[[], str]) -> str:
+    where = pick.choice(WHERES).format(i=pick.randrange(ROWS), j=pick.randrange(ROWS))
+    kind = pick.random()
+    if kind < 0.1:
+        return f"DELETE FROM {{t}} WHERE {where}"
+    return f"UPDATE {{t}} SET s = concat(s, '!') WHERE {where}" if kind < 0.25 else random_merge(pick, source())
+
+
+@pytest.mark.parametrize("seed", tiers.nightly(range(1, 61)))
+def test_random_statements_change_a_table_as_without_zskip(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    pick = random.Random(seed)
+    path, copy = str(tmp_path / "t"), str(tmp_path / "copy")
+    properties = pick.choice(PROPERTIES)
+    key, others = KINDS[pick.choice(list(KINDS))]
+    write(spark, path, key, *(["p"] if pick.random() < 0.3 else []), **properties)
+    table = zskip.table(spark, path)
+    table.index(sketches=pick.choice([["values:v"], ["ranges(1):upper(s)"], []]))
+    shutil.copytree(path, copy)
+    spark.conf.set("spark.sql.session.timeZone", pick.choice(["UTC", "Europe/Berlin", "America/St_Johns"]))
+    spark.conf.set("spark.sql.ansi.enabled", pick.choice(["true", "false"]))
+    pruned = 0
+    for i in range(3 if seed == 1 else 6):
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", pick.choice(["-1", "10MB"]))
+        sql = random_statement(pick, lambda i=i: random_source(pick, key, others, str(tmp_path / f"source {i}"), spark))
+        pruned += sum(scan.files < scan.files_total for scan in changed(spark, path, sql, copy))
+        if pick.random() < 0.3:
+            table.index()
+    assert pruned or seed != 1, "this seed skips files"
+    if "delta.enableChangeDataFeed" in properties:
+        feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", "0")
+        changes = [feed.load(one).drop("_commit_timestamp").collect() for one in (copy, path)]
+        assert sorted(map(str, changes[1])) == sorted(map(str, changes[0]))
+
+
+@pytest.mark.parametrize(
+    ("isolation", "other"),
+    tiers.nightly(
+        (isolation, other)
+        for isolation in ("Serializable", "WriteSerializable")
+        for other in (
+            "INSERT INTO {t} SELECT 7, 1, 'late', 0",
+            "UPDATE {t} SET s = 'late' WHERE k = 7",
+            "DELETE FROM {t} WHERE k = 500",
+            "INSERT INTO {t} SELECT 5000, 1, 'late', 0",
+        )
+    ),
+)
+def test_two_sessions_conflict_as_without_zskip(
+    spark: SparkSession, tmp_path: Path, isolation: str, other: str
+) -> None:
+    outcomes = []
+    for is_enabled in (False, True):
+        path, started, go = (str(tmp_path / f"{name} {is_enabled}") for name in ("t", "started", "go"))
+        write(spark, path, **{"delta.isolationLevel": isolation})
+        zskip.table(spark, path).index()
+
+        def wait(value: int, started: str = started, go: str = go) -> int:
+            Path(started).touch()
+            while not Path(go).exists():
+                time.sleep(0.01)
+            return value
+
+        spark.udf.register("wait", wait, "bigint")
+        merge = f"MERGE INTO delta.`{path}` t USING (SELECT wait(7) AS k) o ON t.k = o.k WHEN MATCHED THEN DELETE"
+        spark.conf.set("spark.zskip.enabled", str(is_enabled).lower())
+        errors: list[str] = []
+
+        def change(merge: str = merge, errors: list[str] = errors) -> None:
+            try:
+                spark.sql(merge).collect()
+            except Exception as error:
+                errors.append(type(error).__name__)
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        while not Path(started).exists() and thread.is_alive():
+            time.sleep(0.01)
+        spark.newSession().sql(other.format(t=f"delta.`{path}`")).collect()
+        Path(go).touch()
+        thread.join()
+        outcomes.append((errors, sorted(map(str, spark.read.format("delta").load(path).collect()))))
+    assert outcomes[0] == outcomes[1]
