@@ -1,4 +1,4 @@
-"""What an audit found wrong, and what crashed operations left."""
+"""The mismatches of an audit, and what crashed operations left."""
 
 from __future__ import annotations
 

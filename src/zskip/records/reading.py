@@ -64,7 +64,7 @@ class Deletes:
 
 
 class Matching(NamedTuple):
-    """How columns are found in files."""
+    """How files name their columns."""
 
     by_id: bool = False
     """Whether they have ids in all files; else their names are those of new files."""
