@@ -45,7 +45,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 begun = [time.perf_counter()]
 import zskip
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.bridge.janino import singleton
+from zskip.spark.jvm.compiled.janino import singleton
 begun.append(time.perf_counter())
 ensure_callback_server_started(spark.sparkContext._gateway)
 begun.append(time.perf_counter())

@@ -30,6 +30,7 @@ JAVA_ROOMS = (
     "formats/delta",
     "scan/listings",
     "scan/bridge",
+    "jvm/compiled",
 )
 """The folders of Java below `spark/`, which is in one package: a class refers to its own folder and those below."""
 JAVA_UPWARD = {

@@ -158,7 +158,7 @@ def test_every_error_is_documented() -> None:
 
 def test_security_counts_what_is_there() -> None:
     """The Java, which programs are started, and which files are kept outside of tables."""
-    from zskip.spark.scan.bridge import class_cache
+    from zskip.spark.jvm.compiled import class_cache
 
     text, source = " ".join((ROOT / "SECURITY.md").read_text().split()), ROOT / "src" / "zskip"
     places = {path.relative_to(source).parts[:2] for path in source.rglob("*.java")}

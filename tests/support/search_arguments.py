@@ -11,7 +11,7 @@ from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.types import DataType, decode_decimal
 
 SARG = "org.apache.hadoop.hive.ql.io.sarg"
-_BUILDER, _TYPE, _OBJECT = f"{SARG}.SearchArgument$Builder", f"{SARG}.PredicateLeaf$Type", "java.lang.Object"
+_TYPE, _OBJECT = f"{SARG}.PredicateLeaf$Type", "java.lang.Object"
 _CLASSES = {"LONG": "java.lang.Long", "FLOAT": "java.lang.Double", "BOOLEAN": "java.lang.Boolean"}
 
 
@@ -33,10 +33,10 @@ class Building:
         if method == "in":
             getattr(self.builder, "in")(name, named, boxed)
             return self
-        arguments = jvm.list_of(self.builder, name, named)
+        arguments = jvm.list_of(name, named)  # no Long of it passes through Python
         arguments.addAll(jvm.call("java.util.Arrays", "asList")(boxed))
-        handle = jvm.once(f"sarg {method}", lambda: self._handle(method, len(literals)))
-        handle.invokeWithArguments(arguments)
+        call = jvm.call("org.apache.commons.lang3.reflect.MethodUtils", "invokeMethod")
+        call(self.builder, method, arguments.toArray())
         return self
 
     def _objects(self, element: str, items: tuple[Any, ...]) -> JavaObject:
@@ -46,10 +46,6 @@ class Building:
         boxed, objects = self.jvm.array(element, items), self.jvm.array(_OBJECT, [None] * len(items))
         self.jvm.call("java.lang.System", "arraycopy")(boxed, 0, objects, 0, len(items))
         return objects
-
-    def _handle(self, method: str, literals: int) -> JavaObject:
-        """A method of the builder that takes a list, out of which no Long passes through Python."""
-        return self.jvm.handles.virtual(_BUILDER, method, _BUILDER, "java.lang.String", _TYPE, *[_OBJECT] * literals)
 
     def _enum(self, owner: str, name: str) -> JavaObject:
         return self.jvm.once(f"{owner}.{name}", lambda: getattr(self.jvm.find(owner), name))

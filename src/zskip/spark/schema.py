@@ -24,10 +24,12 @@ from zskip.records import Field, Partition, Snapshot
 from zskip.spark.forms import free_name
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.catalog import quote_name
+from zskip.spark.jvm.compiled.janino import invoke, singleton
+from zskip.spark.jvm.compiled.lists import get_each
 from zskip.spark.jvm.failures import to_zskip_error, translated
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import translate_errors
-from zskip.spark.jvm.statuses import file_statuses, path_maker, qualify_root
+from zskip.spark.jvm.statuses import file_paths, file_statuses, qualify_root
 from zskip.types import DataType, Encoded, Form, encode
 
 if TYPE_CHECKING:
@@ -37,10 +39,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("zskip")
 _ROW = "org.apache.spark.sql.catalyst.InternalRow"
 _TYPE = "org.apache.spark.sql.types.DataType"
-_PARTITION_PATH = "org.apache.spark.sql.execution.datasources.PartitionPath"
 _PARQUET = "org.apache.spark.sql.execution.datasources.parquet"
 _CONVERTER = "org.apache.parquet.format.converter"
-_OBJECT = "java.lang.Object"
 _SUMMARY_FILES = ("_common_metadata", "_metadata")
 _FIELD_ID = "parquet.field.id"
 _DEFAULT = "EXISTS_DEFAULT"
@@ -196,8 +196,6 @@ def partition_by_ordinal(spark: SparkSession, schema: TableSchema) -> TableSchem
     field = Field(name=column, type=DataType("integer"), nullable=False)
     json_field = {"name": column, "type": "integer", "nullable": False, "metadata": {}}
     partition_json = json.dumps({"type": "struct", "fields": [json_field]})
-    make = jvm.once("row_of_int", lambda: jvm.handles.int_function(_row_of_int(jvm)))
-    indices = jvm.call("java.util.stream.IntStream", "range")(0, len(schema.snapshot.partitions))
     return dataclasses.replace(
         schema,
         snapshot=dataclasses.replace(
@@ -209,14 +207,8 @@ def partition_by_ordinal(spark: SparkSession, schema: TableSchema) -> TableSchem
         ),
         partition=jvm.call(_TYPE, "fromJson")(partition_json),
         partition_json=partition_json,
-        rows=jvm.collect(indices.mapToObj(make)),
+        rows=invoke(jvm, singleton(jvm, "PartitionRows"), "numbers", len(schema.snapshot.partitions)),
     )
-
-
-def _row_of_int(jvm: Jvm) -> JavaObject:
-    """A handle from an int to an InternalRow with it."""
-    row = jvm.handles.constructor("org.apache.spark.sql.catalyst.expressions.GenericInternalRow", f"{_OBJECT}[]")
-    return row.asCollector(jvm.class_of(f"{_OBJECT}[]"), 1).asType(jvm.handles.type(_ROW, "int"))
 
 
 def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObject:
@@ -298,8 +290,7 @@ def _partitions(
         _check_declared(snapshot, struct, declared)
         return struct, jvm.call("java.util.Collections", "nCopies")(len(directories), row)
     root = qualify_root(snapshot.root)
-    make = jvm.handles.function(path_maker(jvm, root))
-    paths = jvm.map(jvm.strings(directories), make)
+    paths = file_paths(jvm, root, directories)
     base = jvm.seq_of(jvm.find("org.apache.hadoop.fs.Path")(root)).toSet()
     utils = jvm.module("org.apache.spark.sql.execution.datasources.PartitioningUtils")
     option = jvm.none if declared is None else jvm.some(declared)
@@ -319,9 +310,8 @@ def _partitions(
         raise UnsupportedError(
             f'some directories with files in "{snapshot.root}" are not partitions of it; move them out of the table'
         )
-    values = jvm.once("values_of", lambda: jvm.handles.function(jvm.handles.virtual(_PARTITION_PATH, "values", _ROW)))
     _check_declared(snapshot, spec.partitionColumns(), declared)
-    return spec.partitionColumns() if declared is None else declared, jvm.map(partitions, values)
+    return spec.partitionColumns() if declared is None else declared, get_each(jvm, partitions, "values")
 
 
 def _check_declared(snapshot: Snapshot, inferred: JavaObject, declared: JavaObject) -> None:
@@ -342,11 +332,8 @@ def _read_values(
     """The values of one partition column in the form of its type; None for null and for types without a form."""
     if data_type.form is None:
         return [None] * rows.size()
-    get = jvm.handles.virtual(_ROW, "get", _OBJECT, "int", _TYPE)
-    get = jvm.handles.bind(get, 1, column, schema.apply(column).dataType())
-    text = jvm.handles.static("java.util.Objects", "toString", "java.lang.String", _OBJECT, "java.lang.String")
-    text = jvm.handles.bind(text, 1, None)
-    texts = jvm.read(jvm.map(rows, jvm.handles.function(jvm.handles.chain(get, text))))
+    kind = schema.apply(column).dataType()
+    texts = jvm.read(invoke(jvm, singleton(jvm, "PartitionRows"), "texts", rows, column, kind))
     return [None if t is None else _encode(t, data_type) for t in texts]
 
 

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 
 import zskip
 from zskip.errors import UnsupportedError, ZskipWarning
+from zskip.spark.jvm.compiled import janino
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.bridge import janino
 from zskip.table.read.kept_file import KeptFile
 from zskip.table.read.plan import ScanPlan
 

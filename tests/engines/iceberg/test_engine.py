@@ -317,8 +317,9 @@ def test_caches_of_iceberg_are_left_as_they_were(engine_spark: SparkSession) -> 
     table = zskip.table(engine_spark, name)
     table.optimize(["k", "id"], files=4)
     table.compact(target_file_size="1MB")
-    jvm, owner = Jvm.of(engine_spark), "org.apache.iceberg.spark.SparkTableCache"
-    assert jvm.handles.static(owner, "get", owner).invokeWithArguments(jvm.list_of()).size() == 0
+    jvm = Jvm.of(engine_spark)
+    get = jvm.class_of("org.apache.iceberg.spark.SparkTableCache").getMethod("get", jvm.array("java.lang.Class", []))
+    assert get.invoke(None, jvm.array("java.lang.Object", [])).size() == 0
 
 
 @pytest.mark.parametrize("version", tiers.nightly([3, 2]))

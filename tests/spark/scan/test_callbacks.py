@@ -16,11 +16,12 @@ from pyspark.sql import SparkSession
 
 import zskip
 from zskip.formats import HOME, HudiFormat
+from zskip.spark.jvm.compiled import janino
+from zskip.spark.jvm.compiled.janino import new_instance
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.scan import enable, logical
-from zskip.spark.scan.bridge import callbacks, janino
+from zskip.spark.scan.bridge import callbacks
 from zskip.spark.scan.bridge.callbacks import Callback, java_callback, sign
-from zskip.spark.scan.bridge.janino import new_instance
 from zskip.spark.scan.rule import notes, open_index
 from zskip.spark.scan.rule.bound_files import BoundFiles
 from zskip.spark.scan.rule.open_index import IndexOpener

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from zskip.spark.jvm.compiled import class_cache, janino
+from zskip.spark.jvm.compiled.class_cache import key_of
+from zskip.spark.jvm.compiled.janino import invoke, singleton
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.scan.bridge import class_cache, janino
-from zskip.spark.scan.bridge.class_cache import key_of
-from zskip.spark.scan.bridge.janino import OBJECT, invoke, singleton
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,5 +141,5 @@ def test_objects_answer_whichever_process_compiled_their_classes_first(spark: Sp
     """py4j keeps methods by the names of classes; the next Python of a JVM compiles others of the same names."""
     gateway = spark.sparkContext._gateway
     for jvm in (Jvm(gateway), Jvm(gateway)):
-        described = invoke(jvm, singleton(jvm, "FilterText"), "apply", [OBJECT], jvm.seq_of())
+        described = invoke(jvm, singleton(jvm, "FilterText"), "apply", jvm.seq_of())
         assert json.loads(described)["trees"] == []

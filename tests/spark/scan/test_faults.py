@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 import zskip
 from zskip.errors import ZskipWarning
+from zskip.spark.jvm.compiled import janino
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.bridge import janino
 
 METHOD = re.compile(
     r"^ +(?!else |return |new )(?:(?:public|private|protected|static|final|synchronized) )*"

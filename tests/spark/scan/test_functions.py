@@ -240,8 +240,10 @@ def test_functions_of_users_are_not_taken_for_those_of_spark(spark):
     ]
     for condition in mine:
         assert not filters_of(spark, frame.where(condition)).foreign, condition
-    proxies = spark._jvm.java.lang.invoke.MethodHandleProxies
-    function = Jvm.of(spark).handles.static("java.util.Objects", "hashCode", "int", "java.lang.Object")
+    invoke, classes = spark._jvm.java.lang.invoke, Jvm.of(spark).class_of
+    proxies, returned = invoke.MethodHandleProxies, spark._jvm.java.lang.Integer.TYPE
+    kind = invoke.MethodType.methodType(returned, classes("java.lang.Object"))
+    function = invoke.MethodHandles.publicLookup().findStatic(classes("java.util.Objects"), "hashCode", kind)
     interface = Jvm.of(spark).class_of("org.apache.spark.sql.api.java.UDF1")
     integer = spark._jvm.org.apache.spark.sql.types.DataTypes.IntegerType
     user = spark._jvm.org.apache.spark.sql.functions.udf(proxies.asInterfaceInstance(interface, function), integer)

@@ -16,8 +16,8 @@ from session_settings import settings
 
 import zskip
 from zskip.errors import UnsupportedError
+from zskip.spark.jvm.compiled import janino
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.bridge import janino
 
 FILES = 24
 ROWS = 2400

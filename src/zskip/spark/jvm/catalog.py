@@ -15,6 +15,8 @@ from zskip.errors import InputError, UnsupportedError, ZskipWarning
 from zskip.formats.schema import first_line
 from zskip.records import Snapshot
 from zskip.spark.jvm.compat import active_session
+from zskip.spark.jvm.compiled.janino import invoke, singleton
+from zskip.spark.jvm.compiled.lists import read_columns
 from zskip.spark.jvm.failures import translated
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.relations import FileRelation, obstacle, read_relation, same_partitions
@@ -22,11 +24,7 @@ from zskip.spark.jvm.relations import FileRelation, obstacle, read_relation, sam
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CATALOG = "org.apache.spark.sql.catalyst.catalog"
 DEFAULT_CATALOG = "spark_catalog"
-_OBJECT = "java.lang.Object"
-_BIG = "scala.math.BigInt"
-_BYTES = re.compile(r"Some\(CatalogStatistics\((\d+),")
 _PROVIDERS_WITH_LOG = ("delta", "hudi", "iceberg")
 """Providers with a log of their own: zskip only needs the location of their tables from the catalog."""
 
@@ -235,64 +233,28 @@ def notify_catalog(spark: SparkSession, named: NamedTable, snapshot: Callable[[]
 
 def _update_sizes(spark: SparkSession, named: NamedTable, relation: FileRelation, snapshot: Snapshot) -> None:
     jvm, catalog = Jvm.of(spark), spark._jsparkSession.sessionState().catalog()
-    identifier = relation.catalog.identifier()
+    identifier, java = relation.catalog.identifier(), singleton(jvm, "CatalogPartitions")
     table = catalog.getTableMetadata(identifier)
     size = int(snapshot.sizes.sum())
-    if not table.stats().isEmpty() and _size(table.stats().toString()) != size:
-        catalog.alterTableStats(identifier, _resized_stats(jvm, table.stats().get(), size))
+    if not table.stats().isEmpty() and table.stats().get().sizeInBytes() != size:
+        catalog.alterTableStats(identifier, invoke(jvm, java, "resized", table.stats().get(), str(size)))
     if not table.tracksPartitionsInCatalog() or table.partitionColumnNames().isEmpty():
         return
     partitions = jvm.to_list(catalog.listPartitions(identifier, jvm.none))
     sizes = np.bincount(snapshot.partition_of, snapshot.sizes, len(snapshot.partitions)).astype(np.int64).tolist()
     size_by_directory = {p.directory: size for p, size in zip(snapshot.partitions, sizes, strict=True)}
     changed, directories = jvm.list_of(), set()
-    for i, directory, size_in_catalog in _list_partitions(jvm, partitions, relation.root):
+    paths = jvm.read(invoke(jvm, java, "paths", partitions))
+    (sizes_in_catalog,) = read_columns(jvm, partitions, "stats.sizeInBytes.toString")
+    for i, (path, size_in_catalog) in enumerate(zip(paths, sizes_in_catalog, strict=True)):
+        directory = path[len(relation.root.rstrip("/")) + 1 :]
         directories.add(directory)
         size = size_by_directory.get(directory, 0)
-        if size_in_catalog not in (None, size):
+        if size_in_catalog not in (None, str(size)):
             partition = partitions.get(i)
-            changed.add(_with_stats(jvm, partition, _resized_stats(jvm, partition.stats().get(), size)))
+            stats = invoke(jvm, java, "resized", partition.stats().get(), str(size))
+            changed.add(invoke(jvm, java, "withStats", partition, stats))
     if not changed.isEmpty():
         catalog.alterPartitions(identifier, jvm.seq(changed))
     if size_by_directory.keys() - directories:
         spark.catalog.recoverPartitions(named.sql)
-
-
-def _list_partitions(jvm: Jvm, partitions: JavaObject, root: str) -> list[tuple[int, str, int | None]]:
-    """Index, directory below the root, and bytes of each partition; None where the catalog has no size."""
-    handles, partition = jvm.handles, f"{_CATALOG}.CatalogTablePartition"
-    text = handles.virtual(_OBJECT, "toString", "java.lang.String")
-    path = handles.constructor("org.apache.hadoop.fs.Path", "java.net.URI")
-    location = handles.chain(handles.virtual(partition, "location", "java.net.URI"), path, text)
-    stats = handles.chain(handles.virtual(partition, "stats", "scala.Option"), text)
-    directories = jvm.read(jvm.map(partitions, handles.function(location)))
-    texts = jvm.read(jvm.map(partitions, handles.function(stats)))
-    start = len(root.rstrip("/")) + 1
-    return [(i, path[start:], _size(text)) for i, (path, text) in enumerate(zip(directories, texts, strict=True))]
-
-
-def _size(statistics: str) -> int | None:
-    match = _BYTES.match(statistics)
-    return int(match[1]) if match else None
-
-
-def _resized_stats(jvm: Jvm, stats: JavaObject, size: int) -> JavaObject:
-    # py4j turns Scala's BigInt into a Python int, so it has to stay inside the JVM.
-    handles = jvm.handles
-    constructor = handles.constructor(
-        f"{_CATALOG}.CatalogStatistics", _BIG, "scala.Option", "scala.collection.immutable.Map"
-    )
-    from_text = handles.feed(constructor, 0, handles.static(_BIG, "apply", _BIG, "java.lang.String"))
-    rest = handles.bind(from_text, 1, stats.rowCount(), stats.colStats())
-    return jvm.some(handles.function(rest).apply(str(size)))
-
-
-def _with_stats(jvm: Jvm, partition: JavaObject, stats: JavaObject) -> JavaObject:
-    return jvm.find(f"{_CATALOG}.CatalogTablePartition")(
-        partition.spec(),
-        partition.storage(),
-        partition.parameters(),
-        partition.createTime(),
-        partition.lastAccessTime(),
-        stats,
-    )

@@ -1,8 +1,7 @@
 """The driver's JVM as Python sees it: one lookup per class, and one call for work on many objects.
 
 A call through py4j takes about 0.1 ms and a lookup of `jvm.a.b.c` takes several calls, so nothing here loops over
-elements in Python. Functions that run in the JVM are composed of method handles: `Handles` builds them, and
-`java.util.stream` applies them.
+elements in Python: `compiled` has Java that does.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ _PIECE_CHARS = 4_000
 """ASCII characters; py4j sends some of them as two."""
 _WIDEST_TUPLE = 22
 """Of Scala's."""
-_PRIMITIVES = {"long": "Long", "int": "Integer", "boolean": "Boolean", "void": "Void"}
 T = TypeVar("T")
 
 
@@ -46,7 +44,6 @@ class Jvm:
         self._gateway = gateway
         self._view = gateway.jvm
         self._cache: dict[str, Any] = {}
-        self.handles = Handles(self)
 
     @classmethod
     def of(cls, spark: SparkSession) -> Jvm:
@@ -78,14 +75,10 @@ class Jvm:
         return self.once(f"{name}$.MODULE$", lambda: getattr(getattr(self._view, f"{name}$"), "MODULE$"))
 
     def class_of(self, name: str) -> JavaObject:
-        """The `java.lang.Class` of a class, of `int`, `long`, `boolean` or `void`, or of an array such as `int[]`."""
+        """The `java.lang.Class` of a class."""
         return self.once(f"{name}.class", lambda: self._class_of(name))
 
     def _class_of(self, name: str) -> JavaObject:
-        if name.endswith("[]"):
-            return self.array(name[:-2], []).getClass()
-        if name in _PRIMITIVES:
-            return getattr(self._view.java.lang, _PRIMITIVES[name]).TYPE
         return self._view.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
 
     def array(self, element: str, items: Sequence[Any]) -> JavaObject:
@@ -161,14 +154,6 @@ class Jvm:
         items = self.to_list(seq)
         return [items.get(i) for i in range(items.size())]
 
-    def collect(self, stream: JavaObject) -> JavaObject:
-        """A `java.util.List` of a stream's items."""
-        return stream.collect(self.once("toList", lambda: self.call("java.util.stream.Collectors", "toList")()))
-
-    def map(self, items: JavaObject, function: JavaObject) -> JavaObject:
-        """Apply a `java.util.function.Function` to each item of a list; returns a `java.util.List`."""
-        return self.collect(items.stream().map(function))
-
     @property
     def none(self) -> JavaObject:
         """Scala's None."""
@@ -182,77 +167,3 @@ class Jvm:
     def empty_map(self) -> JavaObject:
         """An empty immutable Scala Map."""
         return self.once("empty_map", lambda: self.module("scala.collection.immutable.Map").empty())
-
-
-class Handles:
-    """Method handles: small functions that run in the JVM, composed in Python.
-
-    Types are named as in `Jvm.class_of`.
-    """
-
-    def __init__(self, jvm: Jvm) -> None:
-        self._jvm = jvm
-
-    def _methods(self, name: str) -> Callable[..., JavaObject]:
-        return self._jvm.call("java.lang.invoke.MethodHandles", name)
-
-    def _lookup(self) -> JavaObject:
-        return self._jvm.once("publicLookup", lambda: self._methods("publicLookup")())
-
-    def type(self, result: str, *arguments: str) -> JavaObject:
-        """A method type."""
-        make = self._jvm.call("java.lang.invoke.MethodType", "methodType")
-        classes = self._jvm.array("java.lang.Class", [self._jvm.class_of(a) for a in arguments])
-        return make(self._jvm.class_of(result), classes)
-
-    def virtual(self, owner: str, method: str, result: str, *arguments: str) -> JavaObject:
-        """An instance method; its first argument is the instance."""
-        return self._lookup().findVirtual(self._jvm.class_of(owner), method, self.type(result, *arguments))
-
-    def static(self, owner: str, method: str, result: str, *arguments: str) -> JavaObject:
-        """A static method."""
-        return self._lookup().findStatic(self._jvm.class_of(owner), method, self.type(result, *arguments))
-
-    def constructor(self, owner: str, *arguments: str) -> JavaObject:
-        """A constructor."""
-        return self._lookup().findConstructor(self._jvm.class_of(owner), self.type("void", *arguments))
-
-    def bind(self, handle: JavaObject, position: int, *values: Any) -> JavaObject:
-        """Fix some arguments."""
-        return self._methods("insertArguments")(handle, position, self._jvm.array("java.lang.Object", values))
-
-    def feed(self, handle: JavaObject, position: int, source: JavaObject) -> JavaObject:
-        """Compute one argument with another handle, whose arguments replace it."""
-        return self._methods("collectArguments")(handle, position, source)
-
-    def permute(self, handle: JavaObject, result: str, arguments: Sequence[str], order: Sequence[int]) -> JavaObject:
-        """Reorder the arguments, or use one of them several times.
-
-        order: for each argument of `handle`, its index in `arguments`.
-        """
-        return self._methods("permuteArguments")(handle, self.type(result, *arguments), self._jvm.array("int", order))
-
-    def chain(self, *handles: JavaObject) -> JavaObject:
-        """Apply handles of one argument one after another, in the order given."""
-        first, *rest = handles
-        for handle in rest:
-            argument = handle.type().parameterType(0)
-            first = first.asType(first.type().changeReturnType(argument))
-            first = self._methods("filterReturnValue")(first, handle)
-        return first
-
-    def implement(self, interface: str, handle: JavaObject) -> JavaObject:
-        """Implement an interface of one method by a handle of exactly that method's type."""
-        make = self._jvm.call("java.lang.invoke.MethodHandleProxies", "asInterfaceInstance")
-        return make(self._jvm.class_of(interface), handle)
-
-    def function(self, handle: JavaObject) -> JavaObject:
-        """A `java.util.function.Function`."""
-        return self._as("java.util.function.Function", handle, "java.lang.Object", "java.lang.Object")
-
-    def int_function(self, handle: JavaObject) -> JavaObject:
-        """A `java.util.function.IntFunction`."""
-        return self._as("java.util.function.IntFunction", handle, "java.lang.Object", "int")
-
-    def _as(self, interface: str, handle: JavaObject, result: str, argument: str) -> JavaObject:
-        return self.implement(interface, handle.asType(self.type(result, argument)))

@@ -16,6 +16,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import InputError, MissingDependencyError, StorageError
 from zskip.spark.jvm.compat import check_session
+from zskip.spark.jvm.compiled.lists import read_columns
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.remote import hdfs_options, is_only_for_hadoop, s3_options
 from zskip.storage import FileInfo, Kind, LocalStorage, Storage, parse_object_uri
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PATH = "org.apache.hadoop.fs.Path"
-_STATUS = "org.apache.hadoop.fs.FileStatus"
 _CONDITIONAL_CREATE = "fs.option.create.conditional.overwrite"
 """Lets the store itself create a file only where there is none: Hadoop's S3A since 3.4.2."""
 _CHUNK = 8 << 20
@@ -176,11 +176,7 @@ class HadoopStorage:
 
     def _fetch(self, statuses: JavaObject) -> list[FileInfo]:
         """Fetch a `java.util.List` of FileStatus from the JVM."""
-        jvm = self._jvm
-        getters = [jvm.once("status path", lambda: _path_text(jvm)), *(_getter(jvm, *getter) for getter in _GETTERS)]
-        if self._has_etags:
-            getters.append(_getter(jvm, *_ETAG))
-        columns = jvm.read(jvm.list_of(*(jvm.map(statuses, getter) for getter in getters)))
+        columns = read_columns(self._jvm, statuses, *_GETTERS, *[_ETAG] * self._has_etags)
         if not self._has_etags:
             columns.append([None] * len(columns[0]))
         start = len(self._root) + 1
@@ -352,19 +348,9 @@ class HadoopStorage:
 _EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
 _EXISTS_ERRORS = (_EXISTS, "org.apache.hadoop.fs.s3a.RemoteFileChangedException")
 """What a conditional upload raises where the file exists."""
-_GETTERS = (("getLen", "long"), ("getModificationTime", "long"), ("isDirectory", "boolean"))
-_ETAG = ("getEtag", "java.lang.String", "org.apache.hadoop.fs.EtagSource")
+_GETTERS = ("getPath.toString", "getLen", "getModificationTime", "isDirectory")
+_ETAG = "getEtag"
 _SCHEMES_WITH_ETAGS = ("s3a", "abfs", "abfss")
-
-
-def _getter(jvm: Jvm, method: str, java_type: str, owner: str = _STATUS) -> JavaObject:
-    make = jvm.handles.function
-    return jvm.once(f"status {method}", lambda: make(jvm.handles.virtual(owner, method, java_type)))
-
-
-def _path_text(jvm: Jvm) -> JavaObject:
-    path = jvm.handles.virtual(_STATUS, "getPath", _PATH)
-    return jvm.handles.function(jvm.handles.chain(path, jvm.handles.virtual(_PATH, "toString", "java.lang.String")))
 
 
 class _Stream(RangeStream):

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zskip.records import Snapshot
+from zskip.spark.jvm.compiled.janino import invoke, singleton
+from zskip.spark.jvm.compiled.lists import read_columns
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.jvm.statuses import path_maker, qualify_root
+from zskip.spark.jvm.statuses import file_paths, qualify_root
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,11 +21,6 @@ _FILES = f"{_SOURCES}.HadoopFsRelation"
 _PARQUET = f"{_SOURCES}.parquet.ParquetFileFormat"
 _OF_PATHS = f"{_SOURCES}.InMemoryFileIndex"
 _OF_CATALOG = f"{_SOURCES}.CatalogFileIndex"
-_CATALOG_PARTITION = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition"
-_CATALOG_UTILS = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
-_PATH = "org.apache.hadoop.fs.Path"
-_STRING = "java.lang.String"
-_MAP = "scala.collection.immutable.Map"
 _HARMLESS = {"path", "serialization.format", "mergeschema", "compression", "header", "partitionoverwritemode"}
 """Options of a table that have no say in which files it has and how they are read, beyond its schema."""
 _FIELD_ID = "parquet.field.id"
@@ -99,29 +96,11 @@ def same_partitions(spark: SparkSession, relation: FileRelation, current: Callab
         return True
     snapshot = current()
     jvm = Jvm.of(spark)
-    catalog, handles = relation.catalog, jvm.handles
+    catalog, java = relation.catalog, singleton(jvm, "CatalogPartitions")
     listed = spark._jsparkSession.sessionState().catalog().listPartitions(catalog.identifier(), jvm.none)
-    partitions = jvm.to_list(listed)
-    text = handles.virtual("java.lang.Object", "toString", _STRING)
-    located = handles.chain(
-        handles.virtual(_CATALOG_PARTITION, "location", "java.net.URI"),
-        handles.constructor(_PATH, "java.net.URI"),
-        text,
-    )
-    usual = handles.static(_CATALOG_UTILS, "generatePartitionPath", _PATH, _MAP, _seq(jvm), _PATH)
-    names, root = catalog.partitionColumnNames(), jvm.find(_PATH)(qualify_root(snapshot.root))
-    spec = handles.virtual(_CATALOG_PARTITION, "spec", _MAP)
-    expected = handles.chain(spec, handles.bind(usual, 1, names, root), text)
-    locations = jvm.read(jvm.map(partitions, handles.function(located)))
-    if locations != jvm.read(jvm.map(partitions, handles.function(expected))):
+    partitions, names = jvm.to_list(listed), catalog.partitionColumnNames()
+    locations = jvm.read(invoke(jvm, java, "paths", partitions))
+    if locations != jvm.read(invoke(jvm, java, "usualPaths", partitions, names, qualify_root(snapshot.root))):
         return False
-    directories = jvm.strings([partition.directory for partition in snapshot.partitions])
-    paths = jvm.map(directories, handles.function(handles.chain(path_maker(jvm, qualify_root(snapshot.root)), text)))
-    return set(jvm.read(paths)) <= set(locations)
-
-
-def _seq(jvm: Jvm) -> str:
-    """The class of Spark's sequences, which differs between versions of Scala."""
-    table = jvm.class_of("org.apache.spark.sql.catalyst.catalog.CatalogTable")
-    method = table.getMethod("partitionColumnNames", jvm.array("java.lang.Class", []))
-    return str(method.getReturnType().getName())
+    directories = file_paths(jvm, snapshot.root, [partition.directory for partition in snapshot.partitions])
+    return set(read_columns(jvm, directories, "toString")[0]) <= set(locations)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import logging
-import re
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from zskip.predicate.functions.clocks import has_changes
 from zskip.predicate.zones import compare_places, place_of
-from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.compiled.janino import invoke, singleton
+from zskip.spark.jvm.gateway import Jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger("zskip")
-_CHANGE = re.compile(r"Transition\[\w+ at ([-+]?\d+-\d\d-\d\dT[\d:.]+)(Z|[-+][\d:]+) to (Z|[-+][\d:]+)\]")
-_EPOCH = dt.datetime(1970, 1, 1)
-_FIRST = dt.datetime(1969, 12, 30)
-_YEARS = (1970, 2100)
-_MICROSECOND = dt.timedelta(microseconds=1)
+_FIRST = -2 * 86_400
+"""1969-12-30, in seconds since 1970."""
+_END_YEAR = 2100
 _LETTERS = "spark.sql.icu.caseMappings.enabled"
 
 
@@ -81,43 +77,9 @@ def _read_zone(jvm: Jvm, name: str) -> _Zone:
     changes, yearly = str(rules.getTransitions().toString()), rules.getTransitionRules()
     standard = rules.getStandardOffset(jvm.find("java.time.Instant").EPOCH).getTotalSeconds()
     version = hashlib.md5(f"{standard} {changes} {yearly.toString()}".encode(), usedforsecurity=False).hexdigest()
-    listed = _read_changes(changes)
-    last = listed[-1][0] if listed else 0
-    for i in range(yearly.size()):
-        listed += [change for change in _read_changes(_changes_of_years(jvm, yearly.get(i))) if change[0] > last]
-    listed.sort()
-    first = (_FIRST - _EPOCH) // _MICROSECOND
-    before = [after for start, _, after in listed if start < first]
-    recent = [change for change in listed if change[0] >= first]
-    initial = before[-1] if before else recent[0][1] if recent else standard * 10**6
-    assert all(after == before for (_, _, after), (_, before, _) in pairwise(listed)), "changes follow each other"
-    return _Zone(version, [start for start, _, _ in recent], [initial, *(after for _, _, after in recent)])
-
-
-def _changes_of_years(jvm: Jvm, rule: JavaObject) -> str:
-    package, handles = "java.time.zone.ZoneOffsetTransition", jvm.handles
-    create = handles.bind(handles.virtual(f"{package}Rule", "createTransition", package, "int"), 0, rule)
-    years = jvm.call("java.util.stream.IntStream", "range")(*_YEARS)
-    return str(jvm.collect(years.mapToObj(handles.int_function(create))).toString())
-
-
-def _read_changes(text: str) -> list[tuple[int, int, int]]:
-    """The instant of each change, and the offsets before and after it."""
-    changes = []
-    for match in _CHANGE.finditer(text):
-        before, after = _read_offset(match[2]), _read_offset(match[3])
-        local = (dt.datetime.fromisoformat(match[1]) - _EPOCH) // _MICROSECOND
-        changes.append((local - before, before, after))
-    return changes
-
-
-def _read_offset(text: str) -> int:
-    """
-    >>> _read_offset("-01:30:15"), _read_offset("Z")
-    (-5415000000, 0)
-    """
-    sign, parts = -1 if text[0] == "-" else 1, [] if text == "Z" else list(map(int, text[1:].split(":")))
-    return sign * sum(part * unit * 10**6 for part, unit in zip(parts, (3600, 60, 1), strict=False))
+    seconds = jvm.read(invoke(jvm, singleton(jvm, "ZoneChanges"), "of", rules, _FIRST, _END_YEAR))
+    micros = [second * 10**6 for second in seconds]
+    return _Zone(version, micros[1::2], micros[::2])
 
 
 def _letters(jvm: Jvm, spark_version: str) -> str:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
-PLAN = "org.apache.spark.sql.catalyst.plans.logical.LogicalPlan"
 _EXPLAINED = "spark.zskip.explaining"
 """The local property by which `ScanLog.java` knows that a scan only lists its files."""
 

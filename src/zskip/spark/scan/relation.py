@@ -13,12 +13,11 @@ import numpy as np
 from zskip.errors import UnsupportedError
 from zskip.index import BoundIndex
 from zskip.spark.jvm.compat import check_session, frame_of
+from zskip.spark.jvm.compiled.janino import invoke, new_instance
 from zskip.spark.jvm.failures import translated
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import qualify_root
 from zskip.spark.scan.bridge.callbacks import java_callback
-from zskip.spark.scan.bridge.janino import invoke, new_instance
-from zskip.spark.scan.logical import PLAN
 from zskip.spark.scan.rule.bound_files import BoundFiles
 from zskip.spark.scan.rule.install import install
 from zskip.spark.scan.rule.reports import OnFilters, OnScan
@@ -132,8 +131,7 @@ def prune_listing(spark: SparkSession, frame: DataFrame, pruning: Pruning) -> Da
     jvm, files = Jvm.of(spark), _bound_files(spark, pruning)
     root = qualify_root(pruning.index.snapshot.root)
     plan = frame._jdf.queryExecution().analyzed()
-    rule, types = install(spark), (PLAN, "java.lang.String", "java.util.List", "boolean")
-    return frame_of(spark, invoke(jvm, rule, "bind", types, plan, root, files.to_java(), pruning.is_watched))
+    return frame_of(spark, invoke(jvm, install(spark), "bind", plan, root, files.to_java(), pruning.is_watched))
 
 
 def partition_columns(frame: DataFrame) -> frozenset[str]:

@@ -13,10 +13,10 @@ from zskip.errors import StorageError, ZskipWarning
 from zskip.formats.parquet.log import finish, list_pending
 from zskip.records import ScanReport
 from zskip.spark.jvm.compat import frame_of
+from zskip.spark.jvm.compiled.janino import invoke
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.jvm.hadoop import storage_for
-from zskip.spark.scan.bridge.janino import invoke
-from zskip.spark.scan.logical import PLAN, is_command
+from zskip.spark.scan.logical import is_command
 from zskip.spark.scan.rule.install import install
 from zskip.spark.scan.rule.reports import latest
 from zskip.table.workload.recording import record_session
@@ -75,7 +75,6 @@ def prune_query(spark: SparkSession, frame: DataFrame, *, explain: bool = False)
             Jvm.of(spark),
             rule,
             "mark",
-            (PLAN, PLAN, "boolean"),
             plan,
             None if caches_nothing else execution.withCachedData(),
             explain,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.formats.delta.values import relative_path
 from zskip.records import Snapshot
+from zskip.spark.jvm.compiled.lists import read_columns
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import qualify_root
 
@@ -68,9 +69,7 @@ class LoggedFiles:
         return self._read("json")
 
     def _read(self, getter: str) -> list[str]:
-        handles = self._jvm.handles
-        get = handles.function(handles.virtual(f"{DELTA}.actions.AddFile", getter, "java.lang.String"))
-        return list(self._jvm.read(self._jvm.map(self._listed, get)))
+        return read_columns(self._jvm, self._listed, getter)[0]
 
 
 def restore_rows(file: JavaObject) -> JavaObject:

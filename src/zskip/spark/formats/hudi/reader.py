@@ -17,9 +17,9 @@ from zskip.spark.formats.hudi.commits import HudiEngine
 from zskip.spark.formats.reader import Reader
 from zskip.spark.forms import free_name
 from zskip.spark.jvm.compat import frame_of_rows
+from zskip.spark.jvm.compiled.janino import new_instance
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.jvm.statuses import qualify_root
-from zskip.spark.scan.bridge.janino import new_instance
 from zskip.spark.scan.relation import Pruning, partition_columns, prune_listing
 from zskip.spark.schema import free_ordinal
 

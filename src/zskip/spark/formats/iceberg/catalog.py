@@ -30,6 +30,7 @@ from zskip.formats.iceberg.commit import NewFile, Rewrite, check_unchanged
 from zskip.formats.iceberg.partitions import PartitionTerm, parse_partition_terms, partition_values
 from zskip.formats.schema import first_line
 from zskip.spark.jvm import compat
+from zskip.spark.jvm.compiled.lists import read_columns
 from zskip.spark.jvm.failures import root_cause, text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import is_java_error
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from zskip.formats.iceberg.table import Contents
 
 ICEBERG = "org.apache.iceberg"
-FILE = f"{ICEBERG}.ContentFile"
-LOCATION = ("location", "java.lang.String")
 _TRIES = 50
 _FOOTERS_AT_ONCE = 8
 _CONFLICTS = (
@@ -290,7 +289,7 @@ class SessionCatalog(IcebergCatalog):
         dangling = self._read_delete_files(table, snapshot)
         has_deletes = not dangling.isEmpty()
         tasks = read_all(self._jvm, table.newScan().useSnapshot(snapshot.snapshotId()).planFiles())
-        for i, location in enumerate(read_file_facts(self._jvm, tasks, [LOCATION])[0]):
+        for i, location in enumerate(read_columns(self._jvm, tasks, "file.location")[0]):
             path = paths.get(location)
             if path in old_paths:
                 data_files[path] = tasks.get(i).file().copy()
@@ -358,21 +357,6 @@ def read_all(jvm: Jvm, items: JavaObject) -> JavaObject:
         return jvm.call(f"{ICEBERG}.relocated.com.google.common.collect.Lists", "newArrayList")(items.iterator())
     finally:
         items.close()
-
-
-def read_file_facts(jvm: Jvm, tasks: JavaObject, getters: Sequence[tuple[str, str]]) -> list[list[Any]]:
-    """What getters tell of the files of `FileScanTask`s, in one message.
-
-    getters: names of methods of `ContentFile`, each with the class of its result.
-    """
-    handles = jvm.handles
-    to_file = handles.virtual(f"{ICEBERG}.ContentScanTask", "file", FILE)
-    columns = [
-        jvm.map(tasks, handles.function(handles.chain(to_file, handles.virtual(FILE, method, result))))
-        for method, result in getters
-    ]
-    values: list[list[Any]] = jvm.read(jvm.list_of(*columns))
-    return values
 
 
 def _add_field(spec: JavaObject, term: PartitionTerm) -> None:

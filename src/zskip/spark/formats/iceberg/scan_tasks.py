@@ -7,7 +7,6 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,9 +16,10 @@ from zskip.formats.iceberg.commit import HIDDEN_IDS
 from zskip.formats.iceberg.deletes import POSITIONS, VECTOR
 from zskip.formats.iceberg.table import PathResolver
 from zskip.records import Deletes, HiddenColumn, Ints, Matching, ReadableFiles, Snapshot
-from zskip.spark.formats.iceberg.catalog import FILE, ICEBERG, LOCATION, SessionCatalog, read_all, read_file_facts
+from zskip.spark.formats.iceberg.catalog import ICEBERG, SessionCatalog, read_all
 from zskip.spark.forms import free_name
 from zskip.spark.jvm import compat
+from zskip.spark.jvm.compiled.lists import read_columns
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.schema import add_numbers, free_ordinal, names_without_default
 
@@ -31,22 +31,9 @@ if TYPE_CHECKING:
 _SPARK = f"{ICEBERG}.spark"
 _READ_ID = "scan-task-set-id"
 """The option that names a staged set; with Spark 4.1 its name as that of a table is enough."""
-_TASKS, _LIST = f"{ICEBERG}.FileScanTask", "java.util.List"
-_OF_FILES = (
-    LOCATION,
-    ("recordCount", "long"),
-    ("firstRowId", "java.lang.Long"),
-    ("dataSequenceNumber", "java.lang.Long"),
-)
+_OF_FILES = ("file.location", "file.recordCount", "file.firstRowId", "file.dataSequenceNumber")
 """What `_File` takes."""
-_OF_DELETES = (
-    (FILE, *LOCATION),
-    (FILE, "content", f"{ICEBERG}.FileContent"),
-    (FILE, "format", f"{ICEBERG}.FileFormat"),
-    (FILE, "fileSizeInBytes", "long"),
-    (FILE, "recordCount", "long"),
-    (f"{ICEBERG}.DeleteFile", "contentOffset", "java.lang.Long"),
-)
+_OF_DELETES = ("location", "content", "format", "fileSizeInBytes", "recordCount", "contentOffset")
 """What `_Delete` takes."""
 _TRACKED_SINCE = 3
 """The format version in which rows have ids."""
@@ -131,16 +118,9 @@ class ScanTasks:
 
     def _read_files(self, tasks: JavaObject) -> list[_File]:
         """The files of tasks, and their deletes."""
-        jvm, handles = self._jvm, self._jvm.handles
-        facts = read_file_facts(jvm, tasks, _OF_FILES)
-        to_deletes = handles.virtual(_TASKS, "deletes", _LIST)
-        stream = handles.chain(to_deletes, handles.virtual(_LIST, "stream", "java.util.stream.Stream"))
-        deletes = jvm.collect(tasks.stream().flatMap(handles.function(stream)))
-        counts = jvm.map(tasks, handles.function(handles.chain(to_deletes, handles.virtual(_LIST, "size", "int"))))
-        getters = (handles.function(handles.virtual(*getter)) for getter in _OF_DELETES)
-        numbers, *of_deletes = jvm.read(jvm.list_of(counts, *(jvm.map(deletes, getter) for getter in getters)))
-        described = map(_Delete, *of_deletes)
-        own = [tuple(islice(described, number)) for number in numbers]
+        facts = read_columns(self._jvm, tasks, *_OF_FILES)
+        deletes = read_columns(self._jvm, tasks, *(f"deletes.{getter}" for getter in _OF_DELETES))
+        own = [tuple(map(_Delete, *of_task)) for of_task in zip(*deletes, strict=True)]
         return list(map(_File, *facts, own))
 
     def read_live(self, session: SparkSession, snapshot: Snapshot) -> DataFrame:
@@ -296,8 +276,8 @@ class ScanTasks:
 
     def singleton(self, name: str) -> JavaObject:
         """The one instance of a class of Iceberg's; py4j does not find `get()` beside `get(key)`."""
-        owner = f"{_SPARK}.{name}"
-        return self._jvm.handles.static(owner, "get", owner).invokeWithArguments(self._jvm.list_of())
+        call = self._jvm.call("org.apache.commons.lang3.reflect.MethodUtils", "invokeStaticMethod")
+        return call(self._jvm.class_of(f"{_SPARK}.{name}"), "get", self._jvm.array("java.lang.Object", []))
 
 
 def _describe(delete: _Delete, resolver: PathResolver) -> Deletes | None:

@@ -20,8 +20,8 @@ import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from zskip.spark.jvm.compiled.janino import new_instance
 from zskip.spark.jvm.gateway import JavaObject, Jvm, read_in_pieces
-from zskip.spark.scan.bridge.janino import new_instance
 
 _THREADS = 8
 _SIGNATURE_CHARS = 44

@@ -11,8 +11,8 @@ from zskip.index.store.cache import ByteCache
 from zskip.predicate import Attributes, Predicate, Unknown, conjunction, from_catalyst
 from zskip.predicate.sql.catalyst import text_of
 from zskip.records import Field
+from zskip.spark.jvm.compiled.janino import invoke, singleton
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.scan.bridge.janino import OBJECT, invoke, singleton
 
 _BYTES_PER_CHAR = 50
 """A predicate takes about so many times the characters of its filters."""
@@ -96,4 +96,4 @@ def describe(jvm: Jvm, expressions: JavaObject) -> dict[str, Any]:
 
 
 def _describe(jvm: Jvm, expressions: JavaObject) -> str:
-    return str(invoke(jvm, singleton(jvm, "FilterText"), "apply", [OBJECT], expressions))
+    return str(invoke(jvm, singleton(jvm, "FilterText"), "apply", expressions))

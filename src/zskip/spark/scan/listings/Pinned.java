@@ -15,8 +15,6 @@ import SEQ;
 
 /** The files of one snapshot of a table; later commits do not change them, and no directory is listed. */
 public final class Pinned implements FileIndex {
-  private static final long BLOCK = 128L << 20;
-
   private final String name;
   private final String root;
   private final StructType partitionSchema;
@@ -82,12 +80,7 @@ public final class Pinned implements FileIndex {
     return Scala.seq(directories);
   }
 
-  private FileStatus status(int file) {
-    return new FileStatus(sizes.get(file), false, 1, BLOCK, times.get(file), path(file));
-  }
+  private FileStatus status(int file) { return Statuses.status(path(file), sizes.get(file), times.get(file)); }
 
-  /** `Path` has no escapes: blanks, `%` and `#` mean themselves, as in Spark's own listings. */
-  private Path path(int file) {
-    return new Path((root.endsWith("/") ? root : root + "/") + paths.get(file));
-  }
+  private Path path(int file) { return Statuses.path(root, (String) paths.get(file)); }
 }

@@ -13,9 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from zskip.spark.jvm.compat import check_session
+from zskip.spark.jvm.compiled.janino import invoke, new_instance
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.callbacks import java_callback
-from zskip.spark.scan.bridge.janino import OBJECT, invoke, new_instance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +69,7 @@ def install(spark: SparkSession, beside: Callable[[], object] | None = None) -> 
             # Another rule of ours, of a Python process before this one, would keep what scans did to itself.
             others = [other for other in jvm.items(rules) if other.getClass().getName() != rule.getClass().getName()]
             getattr(methods, "extraOptimizations_$eq")(jvm.seq_of(*others, rule))
-            invoke(jvm, rule, "install", [OBJECT], spark._jsparkSession)
+            invoke(jvm, rule, "install", spark._jsparkSession)
     if beside is not None:
         answers.begin(beside)
     return rule

@@ -21,11 +21,11 @@ from zskip.formats.schema import fields_from_json
 from zskip.index import Index
 from zskip.records import ColumnNames, Field, Partition, Reading, ScanReport, Snapshot
 from zskip.records.reading import SAME_NAMES
+from zskip.spark.jvm.compiled.janino import compile_apart
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.jvm.versions import SessionVersions, compare_zones
 from zskip.spark.scan.bridge.filters import Filters
-from zskip.spark.scan.bridge.janino import compile_apart
 from zskip.spark.scan.rule.bound_files import BoundFiles
 from zskip.spark.scan.rule.reports import OnFilters
 from zskip.storage import Storage

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from zskip.records import ScanReport
+from zskip.spark.jvm.compiled.janino import invoke, is_compiled, singleton
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.scan.bridge.filters import Filters
-from zskip.spark.scan.bridge.janino import invoke, is_compiled, singleton
 from zskip.spark.scan.joins.keys import why_not
 from zskip.spark.scan.listings.choice import Choice, texts_size
 from zskip.units import show_size
@@ -160,7 +160,7 @@ def collect_scans(jvm: Jvm) -> None:
     if not is_compiled(jvm):
         return
     with _collecting:
-        for scan in json.loads(invoke(jvm, singleton(jvm, "ScanLog"), "get", [])):
+        for scan in json.loads(invoke(jvm, singleton(jvm, "ScanLog"), "get")):
             _add(scan)
 
 

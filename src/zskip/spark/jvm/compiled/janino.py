@@ -1,21 +1,19 @@
-"""The Java of scans and formats, compiled in the driver by the Janino that Spark brings along; no jar is needed."""
+"""The Java of zskip, compiled in the driver by the Janino that Spark brings along; no jar is needed."""
 
 from __future__ import annotations
 
 import functools
 import logging
 import threading
-from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
 from zskip.errors import UnsupportedError
+from zskip.spark.jvm.compiled.class_cache import key_of, read_classes, write_classes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.scan.bridge.class_cache import key_of, read_classes, write_classes
 
 _log = logging.getLogger("zskip.plans")
 _lock = threading.Lock()
-OBJECT = "java.lang.Object"
 _KNOWN = "scan/"
 """Begins the names under which a `Jvm` knows what this module creates."""
 
@@ -27,6 +25,7 @@ _LIBRARIES = (
     "org.apache.spark.sql.types.StructType",
     "org.apache.hadoop.fs.Path",
     "com.fasterxml.jackson.databind.ObjectMapper",
+    "org.apache.commons.lang3.reflect.MethodUtils",
     "org.codehaus.janino.SimpleCompiler",
 )
 """A class of each jar that the Java is compiled against, and of the compiler."""
@@ -43,20 +42,14 @@ def singleton(jvm: Jvm, name: str) -> JavaObject:
     return jvm.once(f"{_KNOWN}{name}", lambda: new_instance(jvm, name))
 
 
-def invoke(jvm: Jvm, target: JavaObject, name: str, types: Sequence[str], *arguments: Any) -> JavaObject:
+def invoke(jvm: Jvm, target: JavaObject, name: str, *arguments: Any) -> JavaObject:
     """Call a public method of an object of zskip's Java, by reflection on its own class.
 
     py4j keeps methods by the names of classes, and may know a class of this name from a Python process before this
-    one in the same JVM. target: of `singleton` or another one that stays; types: of the parameters, as in
-    `Jvm.class_of`.
+    one in the same JVM.
     """
-
-    def find() -> JavaObject:
-        return target.getClass().getMethod(name, jvm.array("java.lang.Class", [jvm.class_of(kind) for kind in types]))
-
-    # Objects of this Java live as long as the `Jvm`, and py4j numbers each object anew.
-    method = jvm.once(f"{_KNOWN}{target._target_id}.{name}", find)
-    return method.invoke(target, jvm.array("java.lang.Object", arguments))
+    call = jvm.call("org.apache.commons.lang3.reflect.MethodUtils", "invokeMethod")
+    return call(target, name, jvm.array("java.lang.Object", arguments))
 
 
 def is_compiled(jvm: Jvm) -> bool:
@@ -130,7 +123,7 @@ def _cook(jvm: Jvm, text: str, parent: JavaObject, *libraries: JavaObject) -> Ja
 @functools.cache
 def read_java() -> str:
     """The Java as one text, since Janino compiles one: all imports, then all classes, each named once."""
-    rooms = [files("zskip.spark").joinpath(room) for room in ("scan", "formats")]
+    rooms = [files("zskip.spark").joinpath(room) for room in ("jvm", "scan", "formats")]
     folders = [folder for room in rooms for folder in room.iterdir() if folder.is_dir()]
     sources = [file for folder in folders for file in folder.iterdir() if file.name.endswith(".java")]
     texts = [file.read_text(encoding="utf-8").splitlines() for file in sorted(sources, key=lambda file: file.name)]
