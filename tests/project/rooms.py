@@ -36,10 +36,8 @@ JAVA_ROOMS = (
 JAVA_UPWARD = {
     "Delta -> ZskipFiles",
     "ListedFiles -> Delta",
-    "Listing -> DeltaVersion",
     "Listing -> Hudi",
     "Listing -> HudiFiles",
-    "Listing -> LoggedFiles",
     "PrunedScan -> RuntimeKeys",
     "Relations -> IndexedTables",
     "Relations -> QueryMark",

@@ -38,9 +38,10 @@ public final class Spy implements java.util.function.Function {
 }
 """
 OUTSIDE = re.compile(
-    r"(ZskipFiles|Pinned|PinnedFiles|VersionFiles|Partitions|ListedFiles)\.(rootPaths|sizeInBytes|partitionSchema|inputFiles|refresh|metadataOpsTimeNs"
+    r"(ZskipFiles|Pinned|VersionFiles|Partitions|ListedFiles)\.(rootPaths|sizeInBytes|partitionSchema|inputFiles|refresh|metadataOpsTimeNs"
     r"|isTimeTravel|toString|hashCode|equals|notes|listFiles|list|everything|matching|partitions|directories|numbered|divide"
     r"|status|path|values|size|files|number|hasDeletedRows)|Listing\.of|(JoinCandidates?|ShownPath)\.|Rule\.(apply|guarded|mark)|ScanLog\.get|Faults\."
+    r"|Pinned\.(count|directory|numbers|numberedFiles)|(Lists|Statuses|PartitionRows)\."
     r"|QueryMark\.|Scala\.|Json\.write|FilterText\.apply|Spy"
 )
 """What answers Spark or Python from a field, and what catches the faults."""

@@ -9,9 +9,10 @@ import java.util.Map;
 import java.util.WeakHashMap;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 
 /** The live files of one version of a Delta table, as its log has them. */
-public final class LogEntries {
+public final class LogEntries implements NumberedFiles {
   private static final int ZONES = 4;
   public final long version;
   /** Of Delta's `AddFile`. */
@@ -50,8 +51,19 @@ public final class LogEntries {
     bytes = sum;
   }
 
-  /** The number of each file in an index, -1 where the index does not describe it. */
-  int[] numbers(BoundIndex index) {
+  public int count() { return files.length; }
+
+  public long size(int file) { return files[file].fileStatus().getLen(); }
+
+  public boolean hasDeletedRows(int file) { return deleted.get(file); }
+
+  public PartitionDirectory directory(InternalRow values, int[] some) {
+    List<FileStatusWithMetadata> statuses = new ArrayList<>();
+    for (int file : some) statuses.add(files[file]);
+    return new PartitionDirectory(values, Scala.seq(statuses));
+  }
+
+  public int[] numbers(BoundIndex index) {
     synchronized (numbers) {
       int[] known = (int[]) numbers.get(index);
       if (known != null) return known;
@@ -69,7 +81,7 @@ public final class LogEntries {
   }
 
   /** The partitions with the values that are read. */
-  Partitions partitions(DeltaVersion location) {
+  public Partitions partitions(DeltaVersion location) {
     Object key = Arrays.asList(location.zone(), location.partitionSchema());
     synchronized (rows) {
       Partitions known = (Partitions) rows.get(key);

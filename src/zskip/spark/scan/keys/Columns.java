@@ -42,6 +42,9 @@ final class Columns {
     return FilterText.of(Scala.seqOf(new IsNotNull(source)));
   }
 
+  /** An expression over the relation's attributes; null if it is of others. */
+  Expression over(Expression expression) { return source(expression, true); }
+
   /** Whether an expression has one value for equal rows, whoever evaluates it. */
   static boolean allowed(Expression expression) {
     return expression.deterministic() && !SubqueryExpression.hasSubquery(expression);

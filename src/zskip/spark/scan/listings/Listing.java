@@ -29,8 +29,7 @@ abstract class Listing {
 
   /** Lists files; Spark's errors are the query's. */
   static Listing of(FileIndex files, BoundIndex index, Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
-    if (files instanceof Pinned) return new PinnedFiles(index, (Pinned) files, partitionFilters);
-    if (files instanceof DeltaVersion) return LoggedFiles.of(index, (DeltaVersion) files, partitionFilters);
+    if (files instanceof VersionIndex) return new VersionFiles(index, (VersionIndex) files, partitionFilters);
     if (Hudi.isIndex(files)) return new HudiFiles(index, files, partitionFilters, dataFilters);
     return new ListedFiles(index, files, partitionFilters, dataFilters);
   }

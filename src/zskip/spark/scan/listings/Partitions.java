@@ -18,7 +18,7 @@ import scala.Option;
 import SEQ;
 
 /** The partitions of numbered files, and the files that filters on them leave. */
-final class Partitions {
+public final class Partitions {
   private final StructType schema;
   private final List<InternalRow> values;
   private final IntBuffer partitionOf;
@@ -33,8 +33,6 @@ final class Partitions {
     this.root = root;
     this.session = session;
   }
-
-  InternalRow values(int partition) { return (InternalRow) values.get(partition); }
 
   /** The files in the partitions for which all filters are true, as Spark's own code evaluates them. */
   BitSet matching(Seq<Expression> filters) {
@@ -55,7 +53,7 @@ final class Partitions {
     List<PartitionPath> rows = new ArrayList<>();
     for (int i = 0; i < values.size(); i++) {
       InternalRow number = new GenericInternalRow(new Object[] {i});
-      rows.add(new PartitionPath(new JoinedRow(values(i), number), new Path(root)));
+      rows.add(new PartitionPath(new JoinedRow((InternalRow) values.get(i), number), new Path(root)));
     }
     Object spec = new PartitionSpec(schema, Scala.seq(rows));
     Object map = scala.collection.immutable.Map$.MODULE$.empty();
@@ -65,8 +63,18 @@ final class Partitions {
     return numbered;
   }
 
+  /** One directory for each partition that has some of the files. */
+  Seq<PartitionDirectory> directories(NumberedFiles files, BitSet some) {
+    int[][] numbers = divide(some);
+    List<PartitionDirectory> directories = new ArrayList<>();
+    for (int i = 0; i < numbers.length; i++) {
+      if (numbers[i] != null) directories.add(files.directory((InternalRow) values.get(i), numbers[i]));
+    }
+    return Scala.seq(directories);
+  }
+
   /** The numbers of each partition's files among some; null where it has none. */
-  int[][] divide(BitSet files) {
+  private int[][] divide(BitSet files) {
     int[] counts = new int[values.size()];
     for (int i = files.nextSetBit(0); i >= 0; i = files.nextSetBit(i + 1)) counts[partitionOf.get(i)]++;
     int[][] numbers = new int[counts.length][];

@@ -1,24 +1,21 @@
 import java.nio.IntBuffer;
 import java.nio.LongBuffer;
-import java.util.ArrayList;
-import java.util.BitSet;
 import java.util.List;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import SEQ;
 
 /** The files of one snapshot of a table; later commits do not change them, and no directory is listed. */
-public final class Pinned implements FileIndex {
+public final class Pinned implements VersionIndex, NumberedFiles {
   private final String name;
   private final String root;
   private final StructType partitionSchema;
-  final Partitions partitions;
+  private final Partitions partitions;
   /** Relative to the root. */
   private final List<String> paths;
   private final LongBuffer sizes;
@@ -44,8 +41,18 @@ public final class Pinned implements FileIndex {
     this.bytes = sum;
   }
 
-  int files() { return paths.size(); }
-  long size(int file) { return sizes.get(file); }
+  public NumberedFiles numberedFiles() { return this; }
+  public Partitions partitions() { return partitions; }
+  public int count() { return paths.size(); }
+  public long size(int file) { return sizes.get(file); }
+  public boolean hasDeletedRows(int file) { return false; }
+
+  /** They are those of the index, in its order. */
+  public int[] numbers(BoundIndex index) {
+    int[] numbers = new int[count()];
+    for (int i = 0; i < numbers.length; i++) numbers[i] = i;
+    return numbers;
+  }
 
   public Seq<Path> rootPaths() { return Scala.seqOf(new Path(root)); }
   public long sizeInBytes() { return bytes; }
@@ -64,20 +71,13 @@ public final class Pinned implements FileIndex {
   }
 
   public Seq<PartitionDirectory> listFiles(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
-    return directories(partitions.matching(partitionFilters));
+    return partitions.directories(this, partitions.matching(partitionFilters));
   }
 
-  /** One directory for each partition that has some of the files. */
-  Seq<PartitionDirectory> directories(BitSet files) {
-    int[][] numbers = partitions.divide(files);
-    List<PartitionDirectory> directories = new ArrayList<>();
-    for (int i = 0; i < numbers.length; i++) {
-      if (numbers[i] == null) continue;
-      FileStatus[] statuses = new FileStatus[numbers[i].length];
-      for (int k = 0; k < statuses.length; k++) statuses[k] = status(numbers[i][k]);
-      directories.add(PartitionDirectory.apply(partitions.values(i), statuses));
-    }
-    return Scala.seq(directories);
+  public PartitionDirectory directory(InternalRow values, int[] files) {
+    FileStatus[] statuses = new FileStatus[files.length];
+    for (int i = 0; i < files.length; i++) statuses[i] = status(files[i]);
+    return PartitionDirectory.apply(values, statuses);
   }
 
   private FileStatus status(int file) { return Statuses.status(path(file), sizes.get(file), times.get(file)); }

@@ -123,7 +123,8 @@ public final class DeltaFiles implements DeltaCode {
       this.entries = entries;
     }
 
-    public LogEntries entries() { return entries; }
+    public NumberedFiles numberedFiles() { return entries; }
+    public Partitions partitions() { return entries.partitions(this); }
     public Object zone() { return spark().sessionState().conf().sessionLocalTimeZone(); }
     public InternalRow row(Object partition) {
       return getPartitionValuesRow((scala.collection.immutable.Map) partition);
