@@ -67,7 +67,7 @@ class CountingWorkers:
 
 
 def count_workers(spark: SparkSession, storage: LocalStorage) -> CountingWorkers:
-    return CountingWorkers(Executors(spark, storage, executors._connect_to_disk, 2))
+    return CountingWorkers(Executors(spark, lambda: storage, 2))
 
 
 def snapshot_of(storage: LocalStorage) -> Snapshot:
@@ -147,7 +147,7 @@ def test_the_driver_reads_what_executors_do_not(
     if trouble == "another pyarrow":
         monkeypatch.setattr(pa, "__version__", "1.0")
     elif trouble == "no files there":
-        workers.base._connect = lambda: lambda path, size: io.FileIO(f"/nowhere{path}")
+        workers.base._connect = lambda: LocalStorage("/nowhere")
     else:
         monkeypatch.setattr(executors, "_task", lambda *given: 1)
     caplog.set_level("INFO", "zskip.spark")

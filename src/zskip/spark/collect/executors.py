@@ -11,7 +11,7 @@ import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -33,7 +33,6 @@ _THREADS_REMOTE = 16
 _GIVE_UP = 20
 """This many failures before the first success are not the files' fault."""
 
-_Open = Callable[[str, int], BinaryIO]
 _Part = Iterable[tuple[str, int]]
 
 
@@ -42,19 +41,18 @@ def workers_of(spark: SparkSession, storage: Storage) -> Workers | None:
     if str(spark.sparkContext.master).partition("[")[0] == "local":
         return None
     if isinstance(storage, LocalStorage):
-        return Executors(spark, storage, _connect_to_disk, _THREADS_ON_DISK)
+        return Executors(spark, lambda: storage, _THREADS_ON_DISK)
     # An executor that cannot reach the store fails soon, so that the driver takes over.
     connect = storage.connecting(few_tries=True) if isinstance(storage, HadoopStorage) else None
-    return None if connect is None else Executors(spark, storage, lambda: connect().open, _THREADS_REMOTE)
+    return None if connect is None else Executors(spark, connect, _THREADS_REMOTE)
 
 
 class Executors:
     """`Workers` in Spark: tasks that return pickled results."""
 
-    def __init__(self, spark: SparkSession, storage: Storage, connect: Callable[[], _Open], threads: int) -> None:
-        """connect: returns, on an executor, a function that opens a file; threads: per task."""
+    def __init__(self, spark: SparkSession, connect: Callable[[], Storage], threads: int) -> None:
+        """connect: gives, on an executor, the storage of the files; threads: per task."""
         self._spark = spark
-        self._storage = storage
         self._connect = connect
         self._threads = threads
 
@@ -64,14 +62,12 @@ class Executors:
         """Parse files, one job after another; None stands for a file that could not be parsed."""
         from pyspark import cloudpickle
 
-        by_uri = isinstance(self._storage, LocalStorage)
         with by_value():
             work = cloudpickle.dumps((make_parser, self._connect))  # type: ignore[no-untyped-call]
         usable = True
         for start in range(0, len(files), _FILES_PER_JOB):
             batch = files[start : start + _FILES_PER_JOB]
-            names = [(self._storage.uri(path) if by_uri else path, size) for path, size in batch]
-            results = self._run(f"{task} of {len(batch):,} files", work, names) if usable else [None] * len(batch)
+            results = self._run(f"{task} of {len(batch):,} files", work, batch) if usable else [None] * len(batch)
             unread = sum(result is None for result in results)
             if usable and unread:
                 _log.info("the driver reads %d of %d files that the executors did not", unread, len(results))
@@ -101,8 +97,8 @@ def _task(work: bytes, threads: int, version: str) -> Callable[[_Part], Iterator
 
     With them comes the first failure as text, for the driver's log.
 
-    work: pickled functions that create the parser and connect to the storage, for which the executor may lack a
-    package; version: of pyarrow.
+    work: pickled functions that create the parser and the storage, for which the executor may lack a package; version:
+    of pyarrow.
     """
 
     def run(part: _Part) -> Iterator[bytes]:
@@ -113,7 +109,7 @@ def _task(work: bytes, threads: int, version: str) -> Callable[[_Part], Iterator
             if len(failures) >= _GIVE_UP and not succeeded:
                 return None
             try:
-                with open_file(*file) as stream:
+                with storage.open(*file) as stream:
                     result = parse(stream, file[1])
             except Exception as error:
                 failures.append(f"{file[0]}: {type(error).__name__}: {error}")
@@ -127,7 +123,7 @@ def _task(work: bytes, threads: int, version: str) -> Callable[[_Part], Iterator
             if pyarrow.__version__ != version:
                 raise ImportError(f"pyarrow is {pyarrow.__version__} there and {version} here")
             make_parser, connect = pickle.loads(work)
-            parse, open_file = make_parser(), connect()
+            parse, storage = make_parser(), connect()
         except Exception as error:
             yield pickle.dumps(([None] * len(files), f"{type(error).__name__}: {error}"))
             return
@@ -136,7 +132,3 @@ def _task(work: bytes, threads: int, version: str) -> Callable[[_Part], Iterator
         yield pickle.dumps((results, failures[0] if failures else ""))
 
     return run
-
-
-def _connect_to_disk() -> _Open:
-    return lambda path, size: open(path, "rb")

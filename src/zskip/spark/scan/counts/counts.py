@@ -10,7 +10,8 @@ from zskip.errors import ConflictError
 from zskip.index import BoundIndex
 from zskip.prune import Tally
 from zskip.records import Bools, LeafReport
-from zskip.spark.scan.first_rows.first_rows import column_of, sure_rows
+from zskip.spark.scan.bridge.expressions import find_typed_stats
+from zskip.spark.scan.first_rows.first_rows import sure_rows
 from zskip.spark.scan.listings.choice import Choice
 from zskip.spark.scan.listings.masks import pack_mask, unpack_mask
 from zskip.types import DataType, Encoded, decode_decimal
@@ -74,7 +75,7 @@ def _type(tally: Tally) -> DataType:
 def _tally(stats: BoundIndex, function: str, column: str | None, type_json: str | None) -> Tally | None:
     if column is None or type_json is None:
         return Tally(function=function)
-    column_stats = column_of(stats, column, type_json)
+    column_stats = find_typed_stats(stats, column, type_json)
     if column_stats is None:
         return None
     data_type = column_stats.type

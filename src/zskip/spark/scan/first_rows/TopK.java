@@ -2,7 +2,6 @@ import java.util.Arrays;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Descending$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
@@ -35,15 +34,14 @@ final class TopK extends scala.runtime.AbstractPartialFunction {
     SortOrder order = (SortOrder) ((Sort) below).order().apply(0);
     Expression source = relation.source(order.child());
     if (source == null || !source.deterministic()) return node;
-    boolean isColumn = source instanceof Attribute;
     String note = Json.write(Arrays.asList(
-      isColumn ? ((Attribute) source).name() : source.sql(),
+      source instanceof Attribute ? ((Attribute) source).name() : source.sql(),
+      Columns.described(source),
       source.dataType().json(),
       order.direction() == Descending$.MODULE$,
       order.nullOrdering() == NullsFirst$.MODULE$,
       ((Sort) below).order().size() > 1,
-      rows,
-      isColumn ? null : FilterText.of(Scala.seqOf(new IsNotNull(source)))
+      rows
     ));
     return Scala.replace((LogicalPlan) node, relation.leaf, relation.withNote(KIND, note));
   }

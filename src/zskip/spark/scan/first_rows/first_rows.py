@@ -8,20 +8,20 @@ import numpy as np
 
 from zskip.index import BoundIndex
 from zskip.prune import Order, enough_files, top_files
-from zskip.records import Bools, ColumnStats, Ints, LeafReport
-from zskip.spark.scan.bridge.expressions import find_stats
+from zskip.records import Bools, Ints, LeafReport
+from zskip.spark.scan.bridge.expressions import find_typed_stats
 from zskip.spark.scan.listings.choice import Choice
 
 
 def keep_top(stats: BoundIndex, choice: Choice, note: str) -> Choice:
     """Keep the files that may hold one of the first rows by a column.
 
-    note: as `TopK.java` writes it: name and type of the column, whether it is descending, nulls first, and not the only
-    one, how many rows, and for an expression the filter that it is not null.
+    note: as `TopK.java` writes it: name, key and type of the column, whether it is descending, nulls first, and not the
+    only one, and how many rows.
     """
-    name, type_json, descending, nulls_first, ties, rows, described = json.loads(note)
+    name, key, type_json, descending, nulls_first, ties, rows = json.loads(note)
     text = f"top {rows} by {name}{' DESC' * descending}"
-    column = column_of(stats, name, type_json) if described is None else _expression_of(stats, described, type_json)
+    column = find_typed_stats(stats, key, type_json)
     if column is None:
         return _narrow(choice, choice.kept, text, "top-k", f"no statistics of {name}")
     order = Order(rows=rows, descending=descending, nulls_first=nulls_first, ties=ties)
@@ -40,21 +40,6 @@ def sure_rows(stats: BoundIndex) -> Ints:
     """(files,) the rows of each file in a scan, -1 where unknown."""
     known = stats.rows >= 0
     return np.where(stats.snapshot.reading.drop_inexact(known), stats.rows, -1)
-
-
-def column_of(stats: BoundIndex, name: str, type_json: str) -> ColumnStats | None:
-    """The statistics of a top-level column, if it has the type that the query expects.
-
-    type_json: as Spark writes it.
-    """
-    column = stats.column((name,))
-    return column if column is not None and f'"{column.type}"' == type_json and not column.type.is_char else None
-
-
-def _expression_of(stats: BoundIndex, described: str, type_json: str) -> ColumnStats | None:
-    """The statistics of an expression, if it is understood and has the type that the query expects."""
-    expression = find_stats(stats, described)
-    return expression if expression is not None and f'"{expression.type}"' == type_json else None
 
 
 def _narrow(choice: Choice, kept: Bools, text: str, kind: str, reason: str) -> Choice:

@@ -28,17 +28,18 @@ final class Columns {
     return columns;
   }
 
-  /** The column of an expression, possibly cast to a type that holds all of its values; null if it is no column. */
-  String column(Expression expression) {
-    Expression source = source(expression);
-    return source instanceof Attribute ? ((Attribute) source).name() : null;
+  /**
+   * The key of a column, possibly cast to a type that holds all of its values, or of an expression of columns; null if
+   * it is none.
+   */
+  String key(Expression expression) {
+    Expression source = source(expression, false);
+    return source == null || !allowed(source) || source.references().isEmpty() ? null : described(source);
   }
 
-  /** The same, or the description of an expression of columns, which is no name; null if it is none. */
-  String key(Expression expression) {
-    Expression source = source(expression);
-    if (source == null || source instanceof Attribute) return column(expression);
-    if (!allowed(source) || source.references().isEmpty()) return null;
+  /** An expression of a relation's columns as a key: a name, or the description of what is no name. */
+  static String described(Expression source) {
+    if (source instanceof Attribute) return ((Attribute) source).name();
     return FilterText.of(Scala.seqOf(new IsNotNull(source)));
   }
 
@@ -53,10 +54,10 @@ final class Columns {
   /** Whether a key is no column. */
   static boolean isExpression(String key) { return key.startsWith("{"); }
 
-  /** An expression over the relation's attributes, without a cast around it that changes no value. */
-  private Expression source(Expression expression) { return source(expression, false); }
-
-  /** inside: whether a function takes the value, for which a wider type may be another value, such as a hash. */
+  /**
+   * An expression over the relation's attributes; inside: with a cast around it that changes no value, as for a function,
+   * for which a wider type may be another value, such as a hash.
+   */
   private Expression source(Expression expression, boolean inside) {
     if (expression instanceof Attribute) {
       Object source = sources.get(id(expression));
