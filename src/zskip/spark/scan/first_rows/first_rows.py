@@ -16,8 +16,8 @@ from zskip.spark.scan.listings.choice import Choice
 def keep_top(stats: BoundIndex, choice: Choice, note: str) -> Choice:
     """Keep the files that may hold one of the first rows by a column.
 
-    note: as `TopK.java` writes it: name, key and type of the column, whether it is descending, nulls first, and not the
-    only one, and how many rows.
+    note: as `FirstRows.java` writes it: name, key and type of the column, whether it is descending, nulls first, and
+    not the only one, and how many rows.
     """
     name, key, type_json, descending, nulls_first, ties, rows = json.loads(note)
     text = f"top {rows} by {name}{' DESC' * descending}"

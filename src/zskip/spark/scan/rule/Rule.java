@@ -8,7 +8,7 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
   /** What each step does. */
   private static final String[] TASKS = {
     "use the indexes of tables", "use the indexes of Iceberg's tables", "count by an index",
-    "skip files of a top-k query", "skip files of a LIMIT", "find joins that skip files"};
+    "skip files of a LIMIT", "find joins that skip files"};
 
   final IndexedTables tables;
 
@@ -42,9 +42,8 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
       case 0: return bindIndexes(plan);
       case 1: return ScanRelations.apply(plan, tables);
       case 2: return Counts.apply(plan);
-      case 3: return TopK.apply(plan);
-      case 4: return Limits.apply(plan);
-      case 5: return Joins.apply(plan);
+      case 3: return FirstRows.apply(plan);
+      case 4: return Joins.apply(plan);
       default: return plan;
     }
   }
