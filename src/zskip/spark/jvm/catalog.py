@@ -19,7 +19,7 @@ from zskip.spark.jvm.compiled.janino import invoke, singleton
 from zskip.spark.jvm.compiled.lists import read_columns
 from zskip.spark.jvm.failures import translated
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.jvm.relations import FileRelation, obstacle, read_relation, same_partitions
+from zskip.spark.jvm.relations import FileRelation, read_relation, same_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,12 +101,8 @@ def find_named_table(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable:
         log_table = _find_log_table(spark, parts)
         if log_table is not None:
             return log_table
-    if not isinstance(relation, FileRelation) or relation.catalog is None:
-        problem = relation if isinstance(relation, str) else "it is not stored in files"
-        raise UnsupportedError(f'"{label}" cannot be opened: {problem}')
-    reason = obstacle(jvm, relation)
-    if reason is not None:
-        raise UnsupportedError(f'"{label}" cannot be opened: {reason}')
+    if isinstance(relation, str):
+        raise UnsupportedError(f'"{label}" cannot be opened: {relation}')
     return NamedTable(parts=parts, relation=relation, root=relation.root)
 
 
@@ -169,10 +165,9 @@ def _identifier(jvm: Jvm, table: str, database: str) -> JavaObject:
     return jvm.find("org.apache.spark.sql.catalyst.TableIdentifier")(table, jvm.some(database))
 
 
-def _is_plain(relation: FileRelation | str | None) -> bool:
+def _is_plain(relation: FileRelation | str) -> bool:
     """Whether a relation is surely of a table without a log, so that the catalog need not be asked again."""
-    catalog = relation.catalog if isinstance(relation, FileRelation) else None
-    return catalog is not None and str(catalog.provider().toString()).lower() == "some(parquet)"
+    return isinstance(relation, FileRelation) and str(relation.catalog.provider().toString()).lower() == "some(parquet)"
 
 
 def _find_log_table(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable | None:

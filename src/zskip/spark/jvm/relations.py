@@ -1,4 +1,4 @@
-"""The relations in a query's plan that zskip may read, and why it may not read the others."""
+"""Tables of the catalog in a plan that zskip may open, and why it may not open others."""
 
 from __future__ import annotations
 
@@ -28,63 +28,39 @@ _FIELD_ID = "parquet.field.id"
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class FileRelation:
-    """A relation over one directory of Parquet files, as Spark has it in a plan."""
+    """A table of the catalog in one directory of Parquet files, as Spark has it in a plan."""
 
-    leaf: JavaObject
-    """`LogicalRelation`."""
     files: JavaObject
     """`HadoopFsRelation`."""
     root: str
     """Path of the directory, as Hadoop writes it."""
-    catalog: JavaObject = None
-    """`CatalogTable`; None for a path."""
+    catalog: JavaObject
+    """`CatalogTable`."""
 
 
-def read_relation(jvm: Jvm, leaf: JavaObject) -> FileRelation | str | None:
-    """What a leaf of a plan is: a directory of Parquet files, a reason why it is none, or None for what is no table."""
-    kind = str(leaf.getClass().getName())
-    if kind != _RELATION:
-        known = kind.rpartition(".")[2]
-        return f"{known} is no table of Parquet files" if "Relation" in known and _is_table(known) else None
-    files = leaf.relation()
-    if files.getClass().getName() != _FILES:
+def read_relation(jvm: Jvm, leaf: JavaObject) -> FileRelation | str:
+    """The table that a leaf of a plan is, or why zskip cannot open it."""
+    if leaf.getClass().getName() != _RELATION:
+        return f"{leaf.getClass().getSimpleName()} is no table of Parquet files"
+    files, catalog = leaf.relation(), leaf.catalogTable()
+    if files.getClass().getName() != _FILES or catalog.isEmpty():
         return f"{files.getClass().getSimpleName()} is no table of files"
-    if leaf.isStreaming():
-        return "it is a stream"
     if files.fileFormat().getClass().getName() != _PARQUET:
         return f"its format is {files.fileFormat().toString()}, not parquet"
     roots = [str(path.toString()) for path in jvm.items(files.location().rootPaths())]
-    catalog = leaf.catalogTable()
-    relation = FileRelation(
-        leaf=leaf,
-        files=files,
-        root=roots[0] if len(roots) == 1 else "",
-        catalog=None if catalog.isEmpty() else catalog.get(),
-    )
     if len(roots) != 1:
         return f"it has {len(roots)} paths, not one directory"
-    return relation
-
-
-def _is_table(kind: str) -> bool:
-    return kind not in ("LocalRelation", "CTERelationRef", "OneRowRelation")
-
-
-def obstacle(jvm: Jvm, relation: FileRelation) -> str | None:
-    """Why a relation, a table of zskip's by its directory, must be left to Spark; None where zskip may read it."""
-    files = relation.files
-    location = str(files.location().getClass().getName())
-    if location not in (_OF_PATHS, _OF_CATALOG):
+    if files.location().getClass().getName() not in (_OF_PATHS, _OF_CATALOG):
         return "another program chooses its files"
     if not files.bucketSpec().isEmpty():
         return "it is bucketed"
     options = {key.lower() for key in str(files.options().keys().mkString("\n")).split("\n") if key}
-    strange = sorted(key for key in options - _HARMLESS if not key.startswith("parquet."))
-    if strange:
-        return f"it is read with the option {strange[0]}"
+    others = sorted(key for key in options - _HARMLESS if not key.startswith("parquet."))
+    if others:
+        return f"it is read with the option {others[0]}"
     if _FIELD_ID in files.dataSchema().json():
         return "its columns may be matched by field id"
-    return None
+    return FileRelation(files=files, root=roots[0], catalog=catalog.get())
 
 
 def same_partitions(spark: SparkSession, relation: FileRelation, current: Callable[[], Snapshot]) -> bool:
