@@ -1,9 +1,8 @@
-"""Where Spark sessions differ: classic or Connect, Spark 3.5 or 4, pinned threads or not."""
+"""Where Spark sessions differ: classic or Connect, Spark 3.5 or 4; and private sessions."""
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -46,18 +45,8 @@ def check_session(spark: SparkSession) -> None:
 
 def version(spark: SparkSession) -> tuple[int, int]:
     """Major and minor version of the session's Spark."""
-    return _version(Jvm.of(spark))
-
-
-def _version(jvm: Jvm) -> tuple[int, int]:
-    return jvm.once("version", lambda: _read_version(str(jvm.module("org.apache.spark.package").SPARK_VERSION())))
-
-
-def _read_version(text: str) -> tuple[int, int]:
-    match = re.match(r"(\d+)\.(\d+)", text)
-    if match is None:
-        raise UnsupportedError(f"cannot read the Spark version {text!r}")
-    return int(match[1]), int(match[2])
+    major, minor = Jvm.of(spark).once("version", lambda: spark.version).split(".")[:2]
+    return int(major), int(minor)
 
 
 def codec_name(spark: SparkSession, codec: str) -> str:
@@ -72,9 +61,9 @@ def iceberg_runtime(spark: SparkSession) -> str:
     return f"org.apache.iceberg:iceberg-spark-runtime-{major}.{minor}_{scala}:1.11.0"
 
 
-def set_active(jvm: Jvm, session: JavaObject) -> None:
+def set_active(spark: SparkSession) -> None:
     """Make a session the active one of the calling thread's counterpart in the JVM, which reads settings from it."""
-    _session_method(jvm, "setActiveSession")(session)
+    _session_method(spark, "setActiveSession")(spark._jsparkSession)
 
 
 @contextmanager
@@ -82,17 +71,17 @@ def active_session(spark: SparkSession) -> Iterator[None]:
     """Make a session the active one within a block, for the JVM; afterward Python's is the one it was, too."""
     from pyspark.sql import SparkSession
 
-    jvm, in_python = Jvm.of(spark), SparkSession._activeSession
-    before = _session_method(jvm, "getActiveSession")()
-    set_active(jvm, spark._jsparkSession)
+    in_python = SparkSession._activeSession
+    before = _session_method(spark, "getActiveSession")()
+    set_active(spark)
     try:
         yield
     finally:
         SparkSession._activeSession = in_python
         if before.isDefined():
-            set_active(jvm, before.get())
+            _session_method(spark, "setActiveSession")(before.get())
         else:
-            _session_method(jvm, "clearActiveSession")()
+            _session_method(spark, "clearActiveSession")()
 
 
 def frame_of_rows(session: SparkSession, rows: Sequence[Any], schema: str | StructType) -> DataFrame:
@@ -101,10 +90,14 @@ def frame_of_rows(session: SparkSession, rows: Sequence[Any], schema: str | Stru
         return session.createDataFrame(rows, schema)
 
 
-def _session_method(jvm: Jvm, method: str) -> Any:
+def _session_method(spark: SparkSession, method: str) -> Any:
     """A static method of the JVM's session class."""
-    package = "org.apache.spark.sql" if _version(jvm) < (4, 0) else "org.apache.spark.sql.classic"
-    return jvm.call(f"{package}.SparkSession", method)
+    return Jvm.of(spark).call(f"{_package(spark)}.SparkSession", method)
+
+
+def _package(spark: SparkSession) -> str:
+    """Where the classes of a session are that is not a Spark Connect session."""
+    return "org.apache.spark.sql" if version(spark) < (4, 0) else "org.apache.spark.sql.classic"
 
 
 def parse_partitions(spark: SparkSession, utils: Any, paths: Any, base_paths: Any, none: Any) -> Any:
@@ -246,5 +239,4 @@ def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:
     """A DataFrame of a plan."""
     from pyspark.sql import DataFrame
 
-    package = "org.apache.spark.sql" if version(spark) < (4, 0) else "org.apache.spark.sql.classic"
-    return DataFrame(Jvm.of(spark).module(f"{package}.Dataset").ofRows(spark._jsparkSession, plan), spark)
+    return DataFrame(Jvm.of(spark).module(f"{_package(spark)}.Dataset").ofRows(spark._jsparkSession, plan), spark)

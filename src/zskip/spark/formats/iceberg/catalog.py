@@ -99,7 +99,7 @@ class SessionCatalog(IcebergCatalog):
 
     def _begin_now(self, definition: TableDefinition) -> JavaObject:
         """An `org.apache.iceberg.Transaction` that creates the table."""
-        compat.set_active(self._jvm, self._spark._jsparkSession)
+        compat.set_active(self._spark)
         jvm = self._jvm
         struct = jvm.call("org.apache.spark.sql.types.DataType", "fromJson")(definition.schema_json)
         schema = jvm.call(f"{ICEBERG}.spark.SparkSchemaUtil", "convert")(struct)
@@ -130,7 +130,7 @@ class SessionCatalog(IcebergCatalog):
 
     def _load_now(self) -> JavaObject:
         # Runs in a thread of its own: Spark looks catalogs up in the settings of the thread's active session.
-        compat.set_active(self._jvm, self._spark._jsparkSession)
+        compat.set_active(self._spark)
         # Not by Spark's lookup, which takes t.branch_x for a branch of t, and gives the table with its main.
         tables, identifier = self._identify()
         table = tables.loadTable(identifier)
