@@ -45,8 +45,18 @@ public final class Python {
   private Object send(String text, Object[] arguments) {
     boolean isLong = Json.isLong(text);
     Object content = isLong ? new Object[] {new StringBuilder(text), arguments} : arguments;
-    AtomicReference<Object> box = new AtomicReference<>(content);
-    FutureTask<Object> task = new FutureTask<>(new Call(answer, box, signed(isLong ? "\n" + System.nanoTime() : text)));
+    final AtomicReference<Object> box = new AtomicReference<>(content);
+    final String signed = signed(isLong ? "\n" + System.nanoTime() : text);
+    FutureTask<Object> task = new FutureTask<>(new Callable<Object>() {
+      public Object call() {
+        try {
+          return answer.apply(box, signed);
+        } finally {
+          // Threads inherit a session, or Python sets one: they live on, and would keep it alive.
+          SparkSession.clearActiveSession();
+        }
+      }
+    });
     threads.execute(task);
     try {
       Object plain = task.get();
@@ -70,28 +80,6 @@ public final class Python {
       return Base64.getEncoder().encodeToString(digest.digest(inner)) + text;
     } catch (NoSuchAlgorithmException e) {
       throw new IllegalStateException(e);
-    }
-  }
-
-  /** One question, in the thread that asks it. */
-  static final class Call implements Callable<Object> {
-    private final BiFunction<Object, Object, Object> answer;
-    private final AtomicReference<Object> box;
-    private final String text;
-
-    Call(BiFunction<Object, Object, Object> answer, AtomicReference<Object> box, String text) {
-      this.answer = answer;
-      this.box = box;
-      this.text = text;
-    }
-
-    public Object call() {
-      try {
-        return answer.apply(box, text);
-      } finally {
-        // Threads inherit a session, or Python sets one: they live on, and would keep it alive.
-        SparkSession.clearActiveSession();
-      }
     }
   }
 }

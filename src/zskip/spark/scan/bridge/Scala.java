@@ -41,7 +41,16 @@ public final class Scala {
   }
 
   /** Replaces nodes of plans; others: by the nodes in whose places they come. */
-  static PartialFunction replacing(Map<LogicalPlan, LogicalPlan> others) { return new Replacing(others); }
+  static PartialFunction replacing(final Map<LogicalPlan, LogicalPlan> others) {
+    return new AbstractPartialFunction() {
+      public boolean isDefinedAt(Object node) { return true; }
+
+      public Object applyOrElse(Object node, Function1 otherwise) {
+        Object other = others.get(node);
+        return other == null ? node : other;
+      }
+    };
+  }
 
   /** Calls the first constructor of a class; older versions of Spark do not have the last of the parameters. */
   static Object construct(Class<?> type, Object... parameters) {
@@ -56,18 +65,5 @@ public final class Scala {
   /** Calls a public method without parameters of a class that may be missing. */
   static Object call(Object object, String method) throws ReflectiveOperationException {
     return object.getClass().getMethod(method).invoke(object);
-  }
-
-  private static final class Replacing extends AbstractPartialFunction {
-    private final Map<LogicalPlan, LogicalPlan> others;
-
-    Replacing(Map<LogicalPlan, LogicalPlan> others) { this.others = others; }
-
-    public boolean isDefinedAt(Object node) { return true; }
-
-    public Object applyOrElse(Object node, Function1 otherwise) {
-      Object other = others.get(node);
-      return other == null ? node : other;
-    }
   }
 }
