@@ -1,1 +1,1 @@
-"""The way into the JVM: py4j, method handles, Hadoop file systems, sessions, and where versions differ."""
+"""The way into the JVM: py4j, Java of zskip's own, Hadoop file systems, sessions, and where versions differ."""
