@@ -170,16 +170,13 @@ def test_names_of_catalogs(names: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("pattern", "error", "text"),
-    [
+def test_bad_names(names: SparkSession) -> None:
+    for pattern, error, text in (
         ("lake_a.evnts", TableNotFoundError, 'did you mean "events"'),
         ("lake_c.*", TableNotFoundError, 'did you mean "lake_b" or "lake_a"'),
         ("a.b.c.d", InputError, "is not a pattern of tables"),
         ("*.lake_a.events", InputError, "is not a pattern of tables"),
         ("nowhere.db.*", StorageError, "cannot list the tables"),
-    ],
-)
-def test_bad_names(names: SparkSession, pattern: str, error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        zskip.lake(names, pattern)
+    ):
+        with pytest.raises(error, match=text):
+            zskip.lake(names, pattern)

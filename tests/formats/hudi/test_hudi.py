@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from owners import dead_owner
 from pyspark.sql import SparkSession
 
@@ -66,7 +67,7 @@ def nullable(kind: Any) -> Any:
     return {k: True if k in ("containsNull", "valueContainsNull") else nullable(v) for k, v in kind.items()}
 
 
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", tiers.nightly(["hive", "virtual", "flat", "plain"], daily=2))
 def test_a_frame_has_the_rows_of_hudis_reader(name: str, unpack: Unpack, spark: SparkSession) -> None:
     table = zskip.table(spark, str(unpack(name)))
     table.index()

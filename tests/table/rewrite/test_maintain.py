@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tables
-from crashes import Crash
 from pyspark.sql import SparkSession
 
 import zskip
@@ -215,39 +214,6 @@ def test_who_always_loses_says_so(spark: SparkSession, path: Path, monkeypatch: 
     with pytest.raises(ConflictError, match=r"keep rewriting.*0 batches"):
         zskip.table(spark, str(path)).maintain(by=["a", "b"], target_file_size=TARGET)
     assert tables.ids(path) == list(range(2 * ROWS))
-
-
-@pytest.mark.slow
-def test_cut_short_between_steps_the_next_call_goes_on(
-    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = zskip.table(spark, str(path))
-
-    def dies(*_: Any, **__: Any) -> None:
-        raise Crash
-
-    honest = ParquetFormat.replace
-
-    def commits_and_dies(self: ParquetFormat, *arguments: Any) -> int:
-        honest(self, *arguments)
-        raise Crash
-
-    steps: list[tuple[Any, str, Any]] = [
-        (ParquetFormat, "replace", dies),
-        (ParquetFormat, "replace", commits_and_dies),
-        (importlib.import_module("zskip.table.rewrite.optimize"), "index_new_files", dies),
-        (journal, "_write", dies),
-    ]
-    for i, (owner, name, instead) in enumerate(steps):
-        with monkeypatch.context() as patched:
-            patched.setattr(owner, name, instead)
-            with pytest.raises(Crash):
-                table.maintain(by=["a", "b"], target_file_size=TARGET)
-        assert tables.ids(path) == list(range((2 + i) * ROWS))
-        append(path, (2 + i) * ROWS)
-    table.maintain(by=["a", "b"], target_file_size=TARGET)
-    assert tables.ids(path) == list(range(6 * ROWS))
-    assert table.verify(queries=1).ok
 
 
 def test_a_full_disk_leaves_what_is_committed(spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
