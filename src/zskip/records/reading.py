@@ -118,6 +118,8 @@ class Reading:
     names: ColumnNames = SAME_NAMES
     bloom_filters: tuple[str, ...] = ()
     """The columns whose new files get Bloom filters, as the table's settings say."""
+    version_as_of: str | None = None
+    """What Spark's option `versionAsOf` calls this version; empty where it has no name, None in formats without."""
     ignored_settings: tuple[str, ...] = ()
     """Settings of the table that its new files do not follow."""
 

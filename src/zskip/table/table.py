@@ -282,7 +282,7 @@ class Table:
                 decides which files are read; later filters skip none.
 
         Raises:
-            UnsupportedError: Spark Connect, and the table is not plain Parquet.
+            UnsupportedError: Spark Connect, and the table is one of Hudi.
 
         It also raises what `files` raises.
         """

@@ -142,6 +142,7 @@ class DeltaFormat(TableFormat):
                 read_deletes=None if deleted is None else lambda: read_deletes(table, root),
                 declared=(data, partition),
                 names=ColumnNames(paths=stored),
+                version_as_of=str(version.number),
             ),
         )
         return snapshot, version

@@ -73,6 +73,12 @@ class Contents:
         current = self.metadata.current_snapshot()
         return 0 if current is None else current.sequence_number or 0
 
+    def _version_as_of(self) -> str:
+        """The snapshot's id, if Iceberg shows the columns there that the table has now."""
+        current = self.metadata.current_snapshot()
+        is_same = current is not None and current.schema_id == self.metadata.current_schema_id
+        return str(current.snapshot_id) if current is not None and is_same else ""
+
     def snapshot(self) -> Snapshot:
         """The live files with columns, partitions and the manifests' statistics."""
         schema, files = self.metadata.schema(), self.files
@@ -104,6 +110,7 @@ class Contents:
                 read_deletes=None if deleted is None else self._read_deletes,
                 declared=(data, json.dumps({"type": "struct", "fields": []})),
                 names=ColumnNames(ids=ids),
+                version_as_of=self._version_as_of(),
                 bloom_filters=tuple(
                     name.removeprefix(_BLOOM_FILTER)
                     for name in self.metadata.properties

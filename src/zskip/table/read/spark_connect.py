@@ -1,7 +1,8 @@
 """Spark Connect gives no access to the JVM, so the client prunes files and the server reads them.
 
 The client must reach the table by the same path as the server. Storage, index and pruning are those of `zskip.open`;
-the session provides its settings and the table's schema, and reads the kept files.
+the session provides its settings and reads the rows: of plain Parquet by the names of the kept files, of Delta Lake and
+Iceberg by the format's own reader, under the predicate of the plan.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from zskip.table.snapshot import read_snapshot
 from zskip.types import read_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from zskip.records import ScanReport, Snapshot
 
@@ -29,16 +30,13 @@ _PATTERN = re.compile(r"[{}\[\]*?\\]")
 def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, ScanReport]:
     """Open the rows for which `where` is true, from the files that might hold one, and report what pruning did.
 
-    root: the table as the session calls it. Raises UnsupportedError for other formats than plain Parquet and for
-    names that are patterns to Spark, ConflictError during an unfinished rewrite that the client may not finish.
+    root: the table as the session calls it. Raises UnsupportedError for Hudi and for names that are patterns to Spark,
+    ConflictError during an unfinished rewrite that the client may not finish.
     """
     spark, snapshot = handle.connected, read_snapshot(handle)
-    if not handle.format.is_plain or spark is None:
-        raise UnsupportedError(
-            f'"{root}" is of the format {handle.format.name}, whose rows Spark Connect cannot read from its files; '
-            f'read it with spark.read.format("{handle.format.name}"), or use a classic session. files() and explain() '
-            "work"
-        )
+    assert spark is not None, "only tables of such sessions come here"
+    if not handle.format.is_plain:
+        return _open_version(spark, handle, snapshot, root, where)
     pattern = next((name for name in (root, *snapshot.paths) if _PATTERN.search(name)), None)
     if pattern is not None:
         raise UnsupportedError(
@@ -63,6 +61,26 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
         )
     rows = spark.read.schema(schema).option("basePath", root).parquet(*paths)
     return rows if where is None else rows.where(where), plan.report
+
+
+def _open_version(
+    spark: SparkSession, handle: Handle, snapshot: Snapshot, root: str, where: str | None
+) -> tuple[DataFrame, ScanReport]:
+    """The rows of a snapshot by the format's own reader, whose statistics skip what the boxes of kept files leave out.
+
+    A version that cannot be named is read without boxes, since other rows may have come meanwhile.
+    """
+    version, name = snapshot.reading.version_as_of, handle.format.name
+    if version is None:
+        raise UnsupportedError(
+            f'"{root}" is of the format {name}, whose rows Spark Connect cannot read by their files; read it with '
+            f'spark.read.format("{name}"), or use a classic session. files() and explain() work'
+        )
+    plan = plan_snapshot(handle, snapshot, where)
+    reader = spark.read.option("versionAsOf", version) if version else spark.read
+    rows = reader.format(name).load(root) if handle.catalog is None else reader.table(handle.catalog.table)
+    condition = plan.predicate if version else where
+    return rows if condition is None or condition == "TRUE" else rows.where(condition), plan.report
 
 
 def _differs(snapshot: Snapshot, fields: list[dict[str, object]]) -> bool:

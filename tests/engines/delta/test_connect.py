@@ -1,0 +1,88 @@
+"""Delta Lake and Iceberg in a session of Spark Connect: their own readers skip what the plan's predicate leaves out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys
+from pyspark.sql import SparkSession
+import zskip
+
+path, jars = sys.argv[1:3]
+builder = SparkSession.builder.remote("local[2]").config("spark.jars", jars)
+builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+builder = builder.config("spark.databricks.delta.snapshotPartitions", "1")
+builder = builder.config("spark.ui.showConsoleProgress", "false")
+builder = builder.config("spark.sql.session.timeZone", "America/New_York")
+builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+builder = builder.config("spark.sql.catalog.ice", "org.apache.iceberg.spark.SparkCatalog")
+builder = builder.config("spark.sql.catalog.ice.type", "hadoop").config("spark.sql.catalog.ice.warehouse", path)
+extensions = ["io.delta.sql.DeltaSparkSessionExtension"]
+extensions += ["org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"]
+spark = builder.config("spark.sql.extensions", ",".join(extensions)).getOrCreate()
+rows = spark.range(0, 600, 1, 6).selectExpr(
+    "id", "if(id % 50 = 0, null, id % 97) v", "if(id > 500, double('NaN'), id / 3) x", "timestamp_seconds(id * 3600) ts"
+)
+MAPPED = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
+rows.write.format("delta").options(**MAPPED).save(path + "/delta")
+spark.sql(f"ALTER TABLE delta.`{path}/delta` RENAME COLUMN v TO w")
+spark.sql(f"DELETE FROM delta.`{path}/delta` WHERE id % 10 = 3")
+iceberg = rows.withColumnRenamed("v", "w").writeTo("ice.db.t").using("iceberg")
+iceberg = iceberg.tableProperty("write.delete.mode", "merge-on-read")
+iceberg.tableProperty("write.distribution-mode", "none").create()
+spark.sql("DELETE FROM ice.db.t WHERE id % 10 = 3")
+def files_read(frame):
+    frame.collect()
+    metrics = [m for plan in frame.executionInfo.metrics._metrics for m in plan.metrics]
+    return sum(int(m.value) for m in metrics if m.name in ("numFiles", "resultDataFiles"))
+
+
+WHERE = [
+    "id + 5 BETWEEN 125 AND 185", "2 * id = 1190", "x * 1 > 190", "w * 1 = 11 AND id < 99", "w IS NULL AND id > 430",
+    "ts = TIMESTAMP '1970-01-05 00:00:00'", "id < 0", "id % 2 = 0",
+]
+for name, location in (("delta", path + "/delta"), ("iceberg", path + "/db/t")):
+    table = zskip.table(spark, location)
+    table.index()
+    for where in WHERE:
+        frame, expected = table.df(where), spark.read.format(name).load(location).where(where)
+        assert frame.schema == expected.schema
+        assert sorted(map(str, frame.collect())) == sorted(map(str, expected.collect())), (name, where)
+        skips = {"id + 5 BETWEEN 125 AND 185": 1, "2 * id = 1190": 1}.get(where)
+        assert skips is None or table.last_scan.files == skips, (name, where, table.last_scan)
+        if skips:
+            assert files_read(frame) == skips < files_read(expected), (name, where)
+    # What is written later belongs to the next frame.
+    before, where = table.df("id + 0 >= 590"), "id + 0 >= 590"
+    count = before.count()
+    new = "SELECT 1000L id, 1L w, 2D x, timestamp_seconds(1) ts"
+    if name == "delta":
+        spark.sql(new).write.format(name).mode("append").save(location)
+    else:
+        spark.sql(new).writeTo("ice.db.t").append()
+    assert (before.count(), table.df(where).count()) == (count, count + 1)
+# The snapshot by its number would not have the new column.
+spark.sql("ALTER TABLE ice.db.t ADD COLUMN z INT")
+widened = zskip.table(spark, path + "/db/t").df("2 * id = 1190")
+assert [(row.id, row.z) for row in widened.collect()] == [(595, None)], widened.collect()
+spark.stop()
+print("done")
+"""
+
+
+@pytest.mark.slow  # A server in a JVM of its own.
+def test_the_formats_own_readers_read_the_rows_of_a_version(tmp_path: Path) -> None:
+    pytest.importorskip("grpc")
+    from conftest import ENGINES, JARS
+
+    if not {"delta", "iceberg"} <= set(ENGINES):
+        pytest.skip("it takes both formats' jars")
+    jars = ",".join(map(str, JARS))
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), jars]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
