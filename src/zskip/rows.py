@@ -16,13 +16,12 @@ from typing import Any, TypeVar
 from zskip.records import (
     Cleaning,
     ClusteringInfo,
-    CompactResult,
     Explanation,
     IndexInfo,
     LayoutInfo,
     Maintenance,
     Operation,
-    OptimizeResult,
+    RewriteResult,
     ScanReport,
     SketchInfo,
     TableInfo,
@@ -143,34 +142,29 @@ def number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
-@shows(OptimizeResult)
-def _(result: OptimizeResult) -> list[Block]:
-    return [
-        [
-            ("table", result.path),
-            ("clustered by", f"{', '.join(result.by)} ({result.curve}, {result.build})"),
-            ("rows", f"{result.rows:,}"),
-            ("files", f"{result.files_before:,} -> {result.files_after:,}"),
-            ("bytes", f"{show_size(result.bytes_before)} -> {show_size(result.bytes_after)} ({result.compression})"),
-            (
-                "rows a query reads",
-                f"{_share(result.predicted_share_before)} -> {_share(result.predicted_share_after)} (predicted)",
-            ),
-            *([("batches", _batches(result))] if result.batches > 1 or result.batches_before else []),
-            *([("written by", _writer(result))] if result.writer else []),
-            *([("lost", "; ".join(result.notes))] if result.notes else []),
-            ("seconds", _seconds(result.seconds)),
-        ]
+@shows(RewriteResult)
+def _(result: RewriteResult) -> list[Block]:
+    merged = f"{result.removed.files:,} -> {result.added.files:,} files in {result.partitions:,} partitions"
+    layout = f"{', '.join(result.by)} ({result.curve}, {result.build})"
+    codec = f" ({result.compression})" if result.compression else ""
+    pairs: Pairs = [
+        ("table", result.path),
+        ("clustered by", layout) if result.curve else ("merged", merged),
+        ("rows", f"{result.rows:,}"),
+        ("files", f"{result.files_before:,} -> {result.files_after:,}"),
+        ("bytes", f"{show_size(result.bytes_before)} -> {show_size(result.bytes_after)}{codec}"),
     ]
-
-
-def _writer(result: OptimizeResult) -> str:
-    return f"{result.writer} ({result.writer_reason})" if result.writer_reason else result.writer
-
-
-def _batches(result: OptimizeResult) -> str:
-    before = f", after {result.batches_before:,} of a call that was cut short" if result.batches_before else ""
-    return f"{result.batches:,}{before}"
+    if result.curve:
+        shares = f"{_share(result.predicted_share_before)} -> {_share(result.predicted_share_after)}"
+        pairs.append(("rows a query reads", f"{shares} (predicted)"))
+    if result.batches > 1 or result.batches_before:
+        before = f", after {result.batches_before:,} of a call that was cut short" if result.batches_before else ""
+        pairs.append(("batches", f"{result.batches:,}{before}"))
+    if result.writer:
+        pairs.append(("written by", result.writer + (f" ({result.writer_reason})" if result.writer_reason else "")))
+    if result.notes:
+        pairs.append(("lost", "; ".join(result.notes)))
+    return [[*pairs, ("seconds", _seconds(result.seconds))]]
 
 
 @shows(WriteResult)
@@ -183,24 +177,6 @@ def _(result: WriteResult) -> list[Block]:
             ("files", f"{result.files:,}"),
             ("bytes", show_size(result.bytes)),
             ("new rows a query reads", f"{_share(result.predicted_share)} (predicted)"),
-            ("seconds", _seconds(result.seconds)),
-        ]
-    ]
-
-
-@shows(CompactResult)
-def _(result: CompactResult) -> list[Block]:
-    return [
-        [
-            ("table", result.path),
-            (
-                "merged",
-                f"{result.removed.files:,} -> {result.added.files:,} files in {result.partitions:,} partitions",
-            ),
-            ("rows", f"{result.rows:,}"),
-            ("files", f"{result.files_before:,} -> {result.files_after:,}"),
-            ("bytes", f"{show_size(result.bytes_before)} -> {show_size(result.bytes_after)}"),
-            *([("lost", "; ".join(result.notes))] if result.notes else []),
             ("seconds", _seconds(result.seconds)),
         ]
     ]

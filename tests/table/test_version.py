@@ -20,7 +20,7 @@ from zskip.formats.delta import format as delta
 from zskip.records import Snapshot
 from zskip.storage import LocalStorage
 from zskip.table.index_binding import complete_in_memory
-from zskip.table.rewrite.writers import FileWriter
+from zskip.table.rewrite import rewrite
 from zskip.table.snapshot import read_snapshot
 
 
@@ -83,15 +83,15 @@ def test_what_others_do_meanwhile_is_seen_by_the_commit_and_by_the_next_version(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tables.make_events(tmp_path / "t", files=3)
-    before, honest = tables.ids(path), FileWriter.commit
+    before, honest = tables.ids(path), rewrite.commit_files
 
-    def commit(self: FileWriter, info: Any) -> Any:
+    def commit(*arguments: Any, **options: Any) -> Any:
         with monkeypatch.context() as undone:
-            undone.setattr(FileWriter, "commit", honest)
+            undone.setattr(rewrite, "commit_files", honest)
             meanwhile()
-        return honest(self, info)
+        return honest(*arguments, **options)
 
-    monkeypatch.setattr(FileWriter, "commit", commit)
+    monkeypatch.setattr(rewrite, "commit_files", commit)
     table, other = zskip.table(spark, str(path)), zskip.table(spark, str(path))
     meanwhile = lambda: other.append(other.df().limit(2))  # noqa: E731
     table.optimize(by=["id"], curve="linear", files=2)

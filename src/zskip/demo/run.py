@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 from zskip.demo.data import TABLES, check, generate
 from zskip.demo.queries import QUERIES
 from zskip.errors import InputError, MissingDependencyError
-from zskip.records import OptimizeResult
+from zskip.records import RewriteResult
 from zskip.table import Table, table
 from zskip.table import open as open_table
 from zskip.units import show_size
@@ -123,7 +123,7 @@ def _directory(keep: str | None) -> Iterator[Path]:
     yield directory
 
 
-def _cluster(opened: Table, name: str, console: Console) -> OptimizeResult:
+def _cluster(opened: Table, name: str, console: Console) -> RewriteResult:
     size = opened.info().bytes
     result = opened.optimize(_BY[name], files=max(8, min(64, size // _BYTES_PER_FILE)))
     console.print(

@@ -23,7 +23,7 @@ from zskip.records.reading import (
     ReadableFiles,
     Reading,
 )
-from zskip.records.results import CompactResult, FileSizes, Maintenance, Operation, OptimizeResult, WriteResult
+from zskip.records.results import FileSizes, Maintenance, Operation, RewriteResult, WriteResult
 from zskip.records.scans import Explanation, LeafReport, PruneResult, Regret, ScanReport, ScanStep
 from zskip.records.snapshot import DataFile, Field, FileIdentity, LiveFiles, Partition, Sample, Snapshot, identify_files
 from zskip.records.statistics import ALL_NULL, ColumnStats, Known
@@ -38,7 +38,6 @@ __all__ = [
     "ColumnIds",
     "ColumnNames",
     "ColumnStats",
-    "CompactResult",
     "DataFile",
     "Deletes",
     "Explanation",
@@ -59,12 +58,12 @@ __all__ = [
     "Matching",
     "Mismatch",
     "Operation",
-    "OptimizeResult",
     "Partition",
     "PruneResult",
     "ReadableFiles",
     "Reading",
     "Regret",
+    "RewriteResult",
     "Sample",
     "ScanReport",
     "ScanStep",

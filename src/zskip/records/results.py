@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,24 +44,28 @@ class FileSizes:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OptimizeResult:
-    """What an optimize did."""
+class RewriteResult:
+    """What an optimize or a compact did: the record of one commit, or of all commits of a call."""
 
     path: str
     version: int
-    curve: str
-    build: str
-    by: tuple[str, ...]
-    files_before: int
-    files_after: int
-    bytes_before: int
-    bytes_after: int
-    rows: int
-    seconds: dict[str, float]
+    """Of the table, after the call; unchanged where there was nothing to do."""
+    by: tuple[str, ...] = ()
+    """Clustering columns; none where small files were merged."""
+    curve: str = ""
+    build: str = ""
+    files_before: int = 0
+    """In the partitions that the call examined."""
+    files_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    rows: int = 0
+    """Rows that were rewritten."""
+    seconds: dict[str, float] = field(default_factory=dict)
     """By step, in the order the steps ran."""
-    predicted_share_before: float | None
+    predicted_share_before: float | None = None
     """Mean share of the rows (0 to 1) that a query reads, of the workload or of a random one; None where unknown."""
-    predicted_share_after: float | None
+    predicted_share_after: float | None = None
     added: FileSizes = FileSizes()
     """New files."""
     removed: FileSizes = FileSizes()
@@ -80,6 +84,27 @@ class OptimizeResult:
     """Why it was not `arrow`."""
     notes: tuple[str, ...] = ()
     """What the files had that the new ones lack, such as keys of other programs, a sentence for each."""
+
+    def add(self, commits: Sequence[RewriteResult]) -> RewriteResult:
+        """Add what the commits of a call did to what is known of the whole call."""
+        if not commits:
+            return self
+        return replace(
+            self,
+            version=max(commit.version for commit in commits),
+            files_before=self.files_before + sum(commit.files_before for commit in commits),
+            files_after=self.files_after + sum(commit.files_after for commit in commits),
+            bytes_before=self.bytes_before + sum(commit.bytes_before for commit in commits),
+            bytes_after=self.bytes_after + sum(commit.bytes_after for commit in commits),
+            rows=self.rows + sum(commit.rows for commit in commits),
+            added=FileSizes.sum([self.added, *(commit.added for commit in commits)]),
+            removed=FileSizes.sum([self.removed, *(commit.removed for commit in commits)]),
+            compression=commits[-1].compression,
+            batches=self.batches + sum(commit.batches for commit in commits),
+            writer=" and ".join(sorted({commit.writer for commit in commits})),
+            writer_reason="; ".join(sorted({commit.writer_reason for commit in commits} - {""})),
+            notes=tuple(dict.fromkeys(note for commit in commits for note in commit.notes)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,33 +130,21 @@ class WriteResult:
     jobs: int
     """Spark jobs that the call ran."""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompactResult:
-    """What a compact did."""
-
-    path: str
-    version: int
-    """After the compact; unchanged where there was nothing to do."""
-    files_before: int
-    """In the partitions that the call examined."""
-    files_after: int
-    bytes_before: int
-    bytes_after: int
-    rows: int
-    """Rows that were rewritten."""
-    added: FileSizes
-    """New files."""
-    removed: FileSizes
-    """Files that the new ones replaced."""
-    partitions: int
-    """Partitions with merged files; 1 for an unpartitioned table."""
-    batches: int
-    """Commits."""
-    seconds: dict[str, float]
-    """By step, in the order the steps ran."""
-    notes: tuple[str, ...] = ()
-    """What the files had that the new ones lack, a sentence for each."""
+    @classmethod
+    def of(cls, result: RewriteResult, jobs: int) -> WriteResult:
+        """The record of a commit of new rows as the verbs that write them return it."""
+        return cls(
+            path=result.path,
+            version=result.version,
+            rows=result.rows,
+            files=result.added.files,
+            bytes=result.added.bytes,
+            by=result.by,
+            curve=result.curve,
+            predicted_share=result.predicted_share_after,
+            seconds=result.seconds,
+            jobs=jobs,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

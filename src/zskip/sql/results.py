@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from zskip.records import (
-    CompactResult,
     FileSizes,
     IndexedPart,
     IndexInfo,
     Maintenance,
-    OptimizeResult,
+    RewriteResult,
     SketchInfo,
     Verification,
     WriteResult,
@@ -50,7 +49,7 @@ Step = tuple[str, str, int | None, int | None, int | None, int | None, str]
 """Table, step, remaining files, bytes and rows, files skipped, reason."""
 
 
-def optimize_frame(spark: SparkSession, result: OptimizeResult | CompactResult) -> DataFrame:
+def optimize_frame(spark: SparkSession, result: RewriteResult) -> DataFrame:
     """One row, with those figures of Delta's OPTIMIZE that mean something here, under Delta's names."""
     metrics = {
         "numFilesAdded": result.added.files,

@@ -32,7 +32,7 @@ from zskip.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.records import CompactResult, OptimizeResult
+    from zskip.records import RewriteResult
 
 _POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
 
@@ -100,7 +100,7 @@ def _optimize(spark: SparkSession, statement: Optimize) -> DataFrame:
     arguments: dict[str, Any] = {**(layout or {}), **dict(statement.options), "where": statement.where}
     _check_options(statement, COMPACT_OPTIONS if layout is None else CLUSTER_OPTIONS)
     try:
-        result: OptimizeResult | CompactResult = (table.compact if layout is None else table.optimize)(**arguments)
+        result: RewriteResult = (table.compact if layout is None else table.optimize)(**arguments)
     finally:
         refresh(handle)
     return results.optimize_frame(spark, result)

@@ -25,7 +25,7 @@ import numpy as np
 from zskip.errors import InputError, StorageError, ZskipError, ZskipWarning
 from zskip.formats import OPERATIONS
 from zskip.layout.layout import Layout
-from zskip.records import Bools, Ints, Operation, Snapshot
+from zskip.records import Bools, Ints, Operation, RewriteResult, Snapshot
 from zskip.storage import Storage
 from zskip.table.handle import Handle
 
@@ -175,6 +175,40 @@ def record_operation(
         warnings.warn(
             f"the operation is committed, but its record could not be written: {error}", ZskipWarning, stacklevel=4
         )
+
+
+def record_result(
+    version: TableVersion,
+    result: RewriteResult,
+    operation: str,
+    *,
+    where: str | None = None,
+    fitted_to: str | None = None,
+    **written: Any,
+) -> None:
+    """Record what a verb did.
+
+    operation, where, fitted_to: as in `Operation`; written: as `record_operation` takes it.
+    """
+    record = Operation(
+        version=result.version,
+        time_ms=int(1000 * time.time()),
+        operation=operation,
+        by=result.by,
+        curve=result.curve if result.by else None,
+        build=result.build or None,
+        where=where,
+        rows=result.rows,
+        files_removed=result.removed.files,
+        files_added=result.added.files,
+        bytes_removed=result.removed.bytes,
+        bytes_added=result.added.bytes,
+        share_before=result.predicted_share_before,
+        share_after=result.predicted_share_after,
+        seconds=round(sum(result.seconds.values()), 3),
+        fitted_to=fitted_to,
+    )
+    record_operation(version, record, **written)
 
 
 def _new_name(ending: str) -> str:

@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from zskip.advisor.workload.workload import Workload
     from zskip.records import (
         Cleaning,
-        CompactResult,
         Explanation,
         IndexedPart,
         IndexInfo,
         Maintenance,
         Operation,
-        OptimizeResult,
+        RewriteResult,
         ScanReport,
         TableInfo,
         Verification,
@@ -94,7 +93,7 @@ class Table:
         exclusive: bool = False,
         max_batch: int | str | None = None,
         jobs: int = 1,
-    ) -> OptimizeResult:
+    ) -> RewriteResult:
         """Rewrite the table so that rows with similar values in the columns `by` lie in the same files, and index it.
 
         Args:
@@ -206,7 +205,7 @@ class Table:
         min_file_size: int | str | None = None,
         where: str | None = None,
         exclusive: bool = False,
-    ) -> CompactResult:
+    ) -> RewriteResult:
         """Merge the small files of each partition into larger ones, without changing rows or their order.
 
         Files that were written one after another are merged. A large table takes several commits, each complete by

@@ -17,7 +17,7 @@ import zskip
 from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
 from zskip.spark.formats.delta import commits as delta_commits
 from zskip.spark.jvm import compat
-from zskip.table.rewrite import writers
+from zskip.table.rewrite import rewrite as rewriting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -155,13 +155,13 @@ def test_small_files_are_merged(engine_spark: SparkSession, tmp_path: Path, kind
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> None:
     """Do something when the rewrite has read the table and is about to commit."""
-    commit = writers.FileWriter.commit
+    commit = rewriting.commit_files
 
-    def late(writer: Any, info: Any) -> Any:
+    def late(*arguments: Any, **options: Any) -> Any:
         work()
-        return commit(writer, info)
+        return commit(*arguments, **options)
 
-    monkeypatch.setattr(writers.FileWriter, "commit", late)
+    monkeypatch.setattr(rewriting, "commit_files", late)
 
 
 def test_an_append_meanwhile_is_kept(

@@ -20,7 +20,7 @@ import zskip
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.formats import IcebergFormat
 from zskip.spark.jvm.gateway import Jvm
-from zskip.table.rewrite.writers import FileWriter
+from zskip.table.rewrite import rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,13 +84,13 @@ def files_with(spark: SparkSession, name: str, where: str) -> int:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> None:
     """Do something when the new files are written and the commit is about to begin."""
-    commit = FileWriter.commit
+    commit = rewrite.commit_files
 
-    def late(self: Any, info: Any) -> Any:
+    def late(*arguments: Any, **options: Any) -> Any:
         work()
-        return commit(self, info)
+        return commit(*arguments, **options)
 
-    monkeypatch.setattr(FileWriter, "commit", late)
+    monkeypatch.setattr(rewrite, "commit_files", late)
 
 
 @pytest.mark.parametrize("partitioned", tiers.nightly(["p", ""]))

@@ -23,7 +23,7 @@ from zskip.advisor.maintenance.planner import kept_share
 from zskip.advisor.maintenance.row_scale import Bounds
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.layout.curves import curve_traits
-from zskip.records import FileSizes, Ints, LiveFiles, OptimizeResult, Snapshot, identify_files
+from zskip.records import Ints, LiveFiles, RewriteResult, Snapshot, identify_files
 from zskip.table.advice.choose_layout import check_columns_and_curve, choose_request_columns
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
@@ -33,8 +33,8 @@ from zskip.table.rewrite.batch_journal import Batch, Note, arguments_of, forget_
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds, weigh_other_files
 from zskip.table.rewrite.file_selection import select_partitions
 from zskip.table.rewrite.optimize import optimize, unchanged
+from zskip.table.rewrite.rewrite import check_rewritable, open_target
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.rewrite.writers import choose_engine, open_target
 from zskip.table.version import TableVersion, open_version
 from zskip.terminal import Bar, bar
 from zskip.units import show_size
@@ -63,7 +63,7 @@ class _TableState:
         return kept_share(self.snapshot, self.rows, self.columns, linear=linear) if self.columns else None
 
 
-def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
+def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> RewriteResult:
     """Cluster what `request.where` selects, at most `request.max_batch` bytes of files in one commit.
 
     Committed batches stay if a later one fails; the next call with the same arguments does the rest.
@@ -76,7 +76,7 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
     timer = StepTimer()
     with timer.step("plan"):
         version = open_version(handle)
-        choose_engine(version, into=request.into, compression=request.compression)
+        check_rewritable(version, into=request.into, compression=request.compression)
         interrupted = None if request.into is not None else _find_interrupted(handle, request)
         chosen = _choose_columns(version, request, interrupted)
         if chosen is None:
@@ -208,7 +208,7 @@ class _Progress:
     """The batches done so far; threads may add to it at the same time."""
 
     def __init__(self, batches: Sequence[Batch], root: str) -> None:
-        self.results: list[OptimizeResult] = []
+        self.results: list[RewriteResult] = []
         self._root = root
         self._batches = len(batches)
         self._bytes, self._total = 0, sum(batch.bytes for batch in batches)
@@ -223,7 +223,7 @@ class _Progress:
             progress_bar.update(0, self._total // _MEGA)
             yield
 
-    def add(self, batch: Batch, result: OptimizeResult | None) -> None:
+    def add(self, batch: Batch, result: RewriteResult | None) -> None:
         """Count a batch that this call or another writer finished."""
         with self._lock:
             self._bytes += batch.bytes
@@ -289,29 +289,19 @@ def _result(
     progress: _Progress,
     batches_before: int,
     timer: StepTimer,
-) -> OptimizeResult:
-    results, linear = progress.results, curve_traits(request.curve).is_lexicographic
-    return OptimizeResult(
+) -> RewriteResult:
+    linear = curve_traits(request.curve).is_lexicographic
+    result = RewriteResult(
         path=handle.storage.root if request.into is None else request.into,
-        version=max((result.version for result in results), default=before.snapshot.version),
+        version=before.snapshot.version,
+        by=request.by,
         curve=request.curve,
         build=request.build,
-        by=request.by,
-        files_before=sum(result.files_before for result in results),
-        files_after=sum(result.files_after for result in results),
-        bytes_before=sum(result.bytes_before for result in results),
-        bytes_after=sum(result.bytes_after for result in results),
-        rows=sum(result.rows for result in results),
         seconds=timer.seconds,
         predicted_share_before=before.kept(linear),
         predicted_share_after=after.kept(linear),
-        added=FileSizes.sum(result.added for result in results),
-        removed=FileSizes.sum(result.removed for result in results),
         partitions=len(np.unique(before.snapshot.partition_of)),
-        compression=results[-1].compression if results else str(request.compression or ""),
-        batches=sum(result.batches for result in results),
+        compression=str(request.compression or ""),
         batches_before=batches_before,
-        writer=" and ".join(sorted({result.writer for result in results})),
-        writer_reason="; ".join(sorted({result.writer_reason for result in results} - {""})),
-        notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
     )
+    return result.add(progress.results)

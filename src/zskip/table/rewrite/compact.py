@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,14 +13,14 @@ import numpy as np
 from zskip.advisor.maintenance.bin_packing import pack
 from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError
 from zskip.formats.compression import Compression
-from zskip.records import CompactResult, FileIdentity, FileSizes, Ints, LiveFiles, Operation, Snapshot, identify_files
+from zskip.records import FileIdentity, Ints, LiveFiles, RewriteResult, Snapshot, identify_files
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
-from zskip.table.journal import record_operation
+from zskip.table.journal import record_result
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_selection import inspect_selected, select_partitions
+from zskip.table.rewrite.rewrite import Commit, Rewrite, check_rewritable, rewrite_files
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.rewrite.writers import OldFiles, Rewrite, choose_engine, rewrite_in_place, warn_of_losses
 from zskip.table.version import TableVersion, open_version
 from zskip.units import parse_size
 
@@ -34,19 +33,6 @@ BINS_AT_ONCE = 128
 """New files of one commit: the plan of a job has a scan for each of them."""
 _TRIES = 5
 _log = logging.getLogger("zskip")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Commit:
-    """One commit."""
-
-    version: int
-    added: tuple[int, ...]
-    """Bytes of each new file."""
-    removed: tuple[int, ...]
-    rows: int
-    directories: frozenset[str]
-    notes: tuple[str, ...]
 
 
 def check_sizes(target_file_size: int | str, min_file_size: int | str | None) -> tuple[int, int]:
@@ -65,23 +51,23 @@ def check_sizes(target_file_size: int | str, min_file_size: int | str | None) ->
     return target, smallest
 
 
-def compact(handle: Handle, target: int, smallest: int, where: str | None) -> CompactResult:
+def compact(handle: Handle, target: int, smallest: int, where: str | None) -> RewriteResult:
     """Merge the files below `smallest` bytes, in the partitions that `where` selects, into files of up to `target`."""
     spark = handle.need_spark("compact()")
     timer = StepTimer()
     with timer.step("snapshot"):
         version = open_version(handle)
-        choose_engine(version)
+        check_rewritable(version)
         check_index_version(handle)
         files = select_partitions(handle, version.snapshot, where)
         bins = [identify_files(files, numbers) for numbers in pack(files, target, smallest)]
         if bins:
             _check_writable(spark, version.reader)
-    commits: list[_Commit] = []
+    commits: list[Commit] = []
     info = {"operation": "compact", "where": where, "target_file_size": target, "min_file_size": smallest}
     try:
         for start in range(0, len(bins), BINS_AT_ONCE):
-            commit, version = _merge(spark, version, bins[start : start + BINS_AT_ONCE], info, timer)
+            commit, version = _merge(version, bins[start : start + BINS_AT_ONCE], info, timer)
             commits += [] if commit is None else [commit]
     finally:
         if commits:
@@ -89,27 +75,11 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
                 index_new_files(version)
     result = _result(handle, files, commits, timer)
     if commits:
-        _record(version, where, result)
+        record_result(version, result, "compact", where=where)
     return result
 
 
-def _record(version: TableVersion, where: str | None, result: CompactResult, operation: str = "compact") -> None:
-    record = Operation(
-        version=result.version,
-        time_ms=int(1000 * time.time()),
-        operation=operation,
-        where=where,
-        rows=result.rows,
-        files_removed=result.removed.files,
-        files_added=result.added.files,
-        bytes_removed=result.removed.bytes,
-        bytes_added=result.added.bytes,
-        seconds=round(sum(result.seconds.values()), 3),
-    )
-    record_operation(version, record)
-
-
-def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operation: str) -> CompactResult | None:
+def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operation: str) -> RewriteResult | None:
     """Merge the files of each bin in one commit; None where others have changed a file of every bin.
 
     operation: its name in the commit and the journal.
@@ -118,16 +88,16 @@ def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operat
     timer = StepTimer()
     with timer.step("snapshot"):
         version = open_version(handle)
-        choose_engine(version)
+        check_rewritable(version)
         _check_writable(spark, version.reader)
     files = version.snapshot
-    commit, version = _merge(spark, version, bins, {"operation": operation}, timer)
+    commit, version = _merge(version, bins, {"operation": operation}, timer)
     if commit is None:
         return None
     with timer.step("index"):
         index_new_files(version)
     result = _result(handle, files, [commit], timer)
-    _record(version, None, result, operation)
+    record_result(version, result, operation)
     return result
 
 
@@ -138,46 +108,27 @@ def _check_writable(spark: SparkSession, reader: Reader) -> None:
 
 
 def _merge(
-    spark: SparkSession,
-    version: TableVersion,
-    bins: Sequence[Sequence[FileIdentity]],
-    info: Mapping[str, Any],
-    timer: StepTimer,
-) -> tuple[_Commit | None, TableVersion]:
+    version: TableVersion, bins: Sequence[Sequence[FileIdentity]], info: Mapping[str, Any], timer: StepTimer
+) -> tuple[Commit | None, TableVersion]:
     """Merge bins in one commit, without those that others changed meanwhile; None where none with rows is left.
 
     Returns the table's next version, too.
     """
-    handle = version.handle
     for tries_left in reversed(range(_TRIES)):
         live = _live_bins(version.snapshot, bins)
-        if not live:
-            return None, version
         try:
-            rewrite = _rewrite(version, live, timer)
+            rewrite = _rewrite(version, live, timer) if live else None
             if rewrite is None:
-                return None, version
-            info_with_rows = {**info, "rows": int(rewrite.old.rows.sum())}
-            committed, version = rewrite_in_place(spark, version, rewrite, info_with_rows, timer)
+                break
+            commit = rewrite_files(version, rewrite, {**info, "rows": int(rewrite.rows.sum())}, timer)
+            return commit, commit.version
         except (ConflictError, CorruptFileError, StorageError) as error:
-            version = open_version(handle)
+            version = open_version(version.handle)
             # Another rewrite of plain Parquet deletes the files that it replaces, even while they are read.
             is_spoiled = isinstance(error, ConflictError) or len(_live_bins(version.snapshot, bins)) < len(live)
             if not tries_left or not is_spoiled:
                 raise
             _log.info("%s; merging the remaining files again", error)
-            continue
-        base = rewrite.old.reader.snapshot
-        warn_of_losses(handle.storage.root, committed.notes)
-        commit = _Commit(
-            version=committed.version,
-            added=committed.sizes,
-            removed=tuple(base.sizes.tolist()),
-            rows=committed.rows,
-            directories=frozenset(base.partitions[i].directory for i in np.unique(base.partition_of).tolist()),
-            notes=committed.notes,
-        )
-        return commit, version
     return None, version
 
 
@@ -190,8 +141,6 @@ def _live_bins(snapshot: Snapshot, bins: Sequence[Sequence[FileIdentity]]) -> li
 
 def _rewrite(version: TableVersion, bins: Sequence[Ints], timer: StepTimer) -> Rewrite | None:
     """Describe the rewrite of bins with rows; files without rows stay, as they may be all of a partition or table."""
-    from zskip.spark.write.arrangement import MergedFiles
-
     with timer.step("footers"):
         table = version.snapshot
         reader, footers = inspect_selected(version.handle, version.reader.select(table.take(np.concatenate(bins))))
@@ -203,35 +152,27 @@ def _rewrite(version: TableVersion, bins: Sequence[Ints], timer: StepTimer) -> R
         return None
     snapshot = table.take(np.concatenate(bins))
     edges = np.cumsum([0, *(len(numbers) for numbers in bins)])
-    merged = MergedFiles(
-        bins=[np.arange(start, end) for start, end in itertools.pairwise(edges)],
-        partition_of_file=snapshot.partition_of[edges[:-1]],
-    )
-    old = OldFiles(
+    return Rewrite(
         reader=reader.select(snapshot),
         rows=np.concatenate(rows_of_bins),
         compression=Compression(codec=footers.codec or "zstd"),
         traits=footers.traits,
         lost_traits=footers.lost_traits,
+        bins=[np.arange(start, end) for start, end in itertools.pairwise(edges)],
     )
-    return Rewrite(old=old, arrangement=merged)
 
 
-def _result(handle: Handle, files: Snapshot, commits: Sequence[_Commit], timer: StepTimer) -> CompactResult:
-    added = FileSizes.of([size for commit in commits for size in commit.added])
-    removed = FileSizes.of([size for commit in commits for size in commit.removed])
-    return CompactResult(
-        path=handle.storage.root,
-        version=commits[-1].version if commits else files.version,
+def _result(handle: Handle, files: Snapshot, commits: Sequence[Commit], timer: StepTimer) -> RewriteResult:
+    result = RewriteResult(path=handle.storage.root, version=files.version, seconds=timer.seconds)
+    result = result.add([commit.result for commit in commits])
+    directories = {
+        c.replaced.partitions[i].directory for c in commits for i in np.unique(c.replaced.partition_of).tolist()
+    }
+    return dataclasses.replace(
+        result,
         files_before=len(files),
-        files_after=len(files) - removed.files + added.files,
+        files_after=len(files) - result.removed.files + result.added.files,
         bytes_before=files.bytes,
-        bytes_after=files.bytes - removed.bytes + added.bytes,
-        rows=sum(commit.rows for commit in commits),
-        added=added,
-        removed=removed,
-        partitions=len(frozenset().union(*(commit.directories for commit in commits))),
-        batches=len(commits),
-        seconds=timer.seconds,
-        notes=tuple(dict.fromkeys(note for commit in commits for note in commit.notes)),
+        bytes_after=files.bytes - result.removed.bytes + result.added.bytes,
+        partitions=len(directories),
     )

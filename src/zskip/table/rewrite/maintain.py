@@ -20,7 +20,7 @@ from zskip.table.rewrite.maintenance_plan import PlannedTable, plan_table
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.rewrite.optimize import optimize
 from zskip.table.rewrite.refit import Refit, find_refit
-from zskip.table.rewrite.writers import choose_engine
+from zskip.table.rewrite.rewrite import check_rewritable
 from zskip.table.version import TableVersion, open_version
 
 _MOST_CONFLICTS = 5
@@ -52,7 +52,7 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
     version = open_version(handle)
     if not request.dry_run:
         handle.need_spark("maintain()")
-        choose_engine(version)
+        check_rewritable(version)
     check_index_version(handle)
     progress = MaintenanceProgress()
     table = first = _plan(version, request, progress)

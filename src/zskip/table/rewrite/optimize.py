@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import time
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,10 +20,9 @@ import pyarrow as pa
 
 from zskip.errors import ConflictError, CorruptFileError, StorageError, ZskipError, ZskipWarning
 from zskip.formats.compression import Compression
-from zskip.layout.layout import Layout
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import bernoulli_fraction
-from zskip.records import Field, FileIdentity, FileSizes, Ints, LiveFiles, Operation, OptimizeResult, Sample, Snapshot
+from zskip.records import Field, FileIdentity, Ints, LiveFiles, RewriteResult, Sample, Snapshot
 from zskip.table.advice.choose_layout import (
     ChosenLayout,
     check_columns_and_curve,
@@ -33,7 +31,7 @@ from zskip.table.advice.choose_layout import (
 )
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version, complete_in_memory
-from zskip.table.journal import record_operation
+from zskip.table.journal import record_result
 from zskip.table.optimize_request import (
     OptimizeRequest,
     RewriteJob,
@@ -44,24 +42,13 @@ from zskip.table.predicates import check_keys
 from zskip.table.read.info import last_layout
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_selection import inspect_selected, select_partitions, select_unchanged
+from zskip.table.rewrite.rewrite import Rewrite, check_rewritable, copy_files, open_target, rewrite_files
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.rewrite.writers import (
-    OldFiles,
-    Rewrite,
-    Writer,
-    choose_engine,
-    copy_files,
-    open_target,
-    open_writer,
-    warn_of_losses,
-)
 from zskip.table.version import TableVersion, open_version
 from zskip.types import DataType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from zskip.spark.write.arrangement import ClusteredRows
 
 _MOST_FOOTERS = 2_000
 _AIM = 1.1
@@ -73,7 +60,8 @@ _log = logging.getLogger("zskip")
 class _Plan:
     """The files to rewrite, and what zskip knows of them before Spark starts."""
 
-    old: OldFiles
+    old: Rewrite
+    """Before its layout is fitted."""
     fields: tuple[Field, ...]
     """The clustering columns."""
     partition_rows: Ints
@@ -84,7 +72,7 @@ class _Plan:
     """(partitions,) new files."""
 
 
-def optimize(handle: Handle, job: RewriteJob, target: Handle | None = None) -> OptimizeResult:
+def optimize(handle: Handle, job: RewriteJob, target: Handle | None = None) -> RewriteResult:
     """Cluster the files of a job and commit them, or change nothing.
 
     target: the open target of `into`, if any.
@@ -100,7 +88,7 @@ def optimize(handle: Handle, job: RewriteJob, target: Handle | None = None) -> O
         raise
 
 
-def _optimize(handle: Handle, job: RewriteJob, target: Handle | None) -> OptimizeResult:
+def _optimize(handle: Handle, job: RewriteJob, target: Handle | None) -> RewriteResult:
     spark, request = handle.need_spark("optimize()"), job.options
     check_columns_and_curve(request)
     timer, version = StepTimer(), open_version(handle)
@@ -112,107 +100,75 @@ def _optimize(handle: Handle, job: RewriteJob, target: Handle | None) -> Optimiz
         # The advice took a while, and has released what it read.
         request, version = advised, open_version(handle)
     with timer.step("snapshot"):
-        engine = choose_engine(version, into=request.into, compression=request.compression)
+        check_rewritable(version, request.into, request.compression)
         plan = _plan(spark, version, request, job.only)
         request = dataclasses.replace(request, by=tuple(field.name for field in plan.fields))
         job = dataclasses.replace(job, options=request)
+    result = RewriteResult(
+        path=handle.storage.root if request.into is None else request.into,
+        version=plan.old.snapshot.version,
+        by=request.by,
+        curve=request.curve,
+        build=request.build,
+        files_after=len(plan.copied),
+        bytes_after=plan.copied.bytes,
+        partitions=len(np.unique(plan.old.snapshot.partition_of)),
+        compression=str(plan.old.compression),
+        seconds=timer.seconds,
+    )
     has_rows = plan.partition_rows.sum() > 0
-    result = _result(handle, plan, request, timer)
     if not has_rows and not len(plan.copied):
-        return result
+        return dataclasses.replace(result, files_before=len(plan.old.snapshot), bytes_before=plan.old.snapshot.bytes)
     with open_target(handle, request.into) if target is None else nullcontext(target) as target:
         if len(plan.copied):
             copy_files(handle.storage, target, plan.copied)
         if not has_rows:
-            return dataclasses.replace(result, files_after=len(plan.copied), bytes_after=plan.copied.bytes)
-        writer = open_writer(spark, version, target, engine)
-        return _rewrite(spark, handle, plan, job, writer, result, timer)
+            return result
+        return _rewrite(spark, version, plan, job, None if request.into is None else target, result, timer)
 
 
 def _rewrite(
     spark: SparkSession,
-    handle: Handle,
+    version: TableVersion,
     plan: _Plan,
     job: RewriteJob,
-    writer: Writer,
-    result: OptimizeResult,
+    target: Handle | None,
+    result: RewriteResult,
     timer: StepTimer,
-) -> OptimizeResult:
+) -> RewriteResult:
     """Fit the layout, write the files by it, commit and index them; result: what is known of the operation before."""
-    request = job.options
-    try:
-        with timer.step("sample"):
-            sample = _sample(spark, plan, request)
-            plan, weighed = _size_files(spark, handle, plan, sample, request)
-        with timer.step("fit"):
-            files = plan.old.reader.snapshot
-            chosen = choose_layout(
-                handle, files, weighed, plan.files, plan.partition_rows, request, job.guide, job.beside
-            )
-            before = _measure_before(handle, plan, sample, chosen)
-        with timer.step("rewrite"):
-            writer.write(Rewrite(old=plan.old, arrangement=_arrange(chosen.layout)))
-        with timer.step("commit"):
-            committed = writer.commit(_commit_info(plan, job, chosen))
-    except BaseException:
-        writer.abort()
-        raise
+    handle, request, files = version.handle, job.options, plan.old.snapshot
+    with timer.step("sample"):
+        sample = _sample(spark, plan, request)
+        plan, weighed = _size_files(spark, handle, plan, sample, request)
+    with timer.step("fit"):
+        chosen = choose_layout(handle, files, weighed, plan.files, plan.partition_rows, request, job.guide, job.beside)
+        before = _measure_before(handle, plan, sample, chosen)
+    rewrite = dataclasses.replace(plan.old, layout=chosen.layout)
+    commit = rewrite_files(version, rewrite, _commit_info(plan, job, chosen), timer, target)
     result = dataclasses.replace(
-        result,
-        version=committed.version,
-        rows=committed.rows,
-        files_after=len(plan.copied) + len(committed.sizes),
-        bytes_after=plan.copied.bytes + sum(committed.sizes),
+        result.add([commit.result]),
+        curve=chosen.curve,
         predicted_share_before=before,
         predicted_share_after=predict_share(chosen.layout, sample, chosen.workload),
-        curve=chosen.curve,
-        added=FileSizes.of(committed.sizes),
-        removed=FileSizes.of(files.sizes.tolist() if request.into is None else []),
-        partitions=len(np.unique(files.partition_of)),
-        batches=1,
-        writer=writer.writer,
-        writer_reason=writer.writer_reason,
-        notes=committed.notes,
     )
-    warn_of_losses(handle.storage.root, committed.notes)
-    version = writer.next_version()
-    _record(version, job, result, chosen, committed.names)
-    with timer.step("index"):
-        index_new_files(version, chosen.layout.fields)
-    return result
-
-
-def _record(
-    version: TableVersion,
-    job: RewriteJob,
-    result: OptimizeResult,
-    chosen: ChosenLayout,
-    names: tuple[str, ...],
-) -> None:
-    operation = Operation(
-        version=result.version,
-        time_ms=int(1000 * time.time()),
-        operation=job.operation,
-        by=tuple(field.name for field in chosen.layout.fields),
-        curve=result.curve,
-        build=job.options.build,
-        where=job.options.where,
-        rows=result.rows,
-        files_removed=result.removed.files,
-        files_added=result.added.files,
-        bytes_removed=result.removed.bytes,
-        bytes_added=result.added.bytes,
-        share_before=result.predicted_share_before,
-        share_after=result.predicted_share_after,
-        seconds=round(sum(result.seconds.values()), 3),
+    record_result(
+        commit.version,
+        result,
+        job.operation,
+        where=request.where,
         fitted_to=chosen.fitted_to,
+        names=commit.names,
+        layout=chosen.layout,
+        target_file_size=(
+            job.long_term_file_size
+            or request.target_file_size
+            or max(1, result.bytes_after // max(result.files_after, 1))
+        ),
     )
-    size = (
-        job.long_term_file_size
-        or job.options.target_file_size
-        or max(1, result.bytes_after // max(result.files_after, 1))
-    )
-    record_operation(version, operation, names=names, layout=chosen.layout, target_file_size=size)
+    with timer.step("index"):
+        index_new_files(commit.version, chosen.layout.fields)
+    return result
 
 
 def _plan(
@@ -245,7 +201,7 @@ def _plan(
         reader = reader.select(files)
     sizes = np.bincount(files.partition_of, files.sizes, count).astype(np.int64)
     compression = request.compression or Compression(codec=footers.codec or "zstd")
-    old = OldFiles(
+    old = Rewrite(
         reader=reader,
         rows=footers.rows,
         compression=compression,
@@ -281,7 +237,7 @@ def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sampl
     from zskip.spark.write.draw import draw_bernoulli, draw_reservoir
 
     frame = plan.old.reader.live_rows(spark)
-    with describe_jobs(spark, f"sample {len(plan.fields)} columns of {plan.old.reader.snapshot.root}"):
+    with describe_jobs(spark, f"sample {len(plan.fields)} columns of {plan.old.snapshot.root}"):
         if request.sampling == "reservoir":
             return draw_reservoir(frame, plan.fields, ordinal_of(frame), request.seed)
         fraction = bernoulli_fraction(int(plan.old.rows.sum()), int(plan.files.sum()))
@@ -297,7 +253,7 @@ def _size_files(
     """
     from zskip.spark.write.arrow.schema import NotArrow
 
-    rows, snapshot = int(plan.old.rows.sum()), plan.old.reader.snapshot
+    rows, snapshot = int(plan.old.rows.sum()), plan.old.snapshot
     is_whole = request.target_file_size is not None and plan.files.sum() > len(np.flatnonzero(plan.partition_rows))
     if not is_whole or not len(sample) or any(field.computed for field in plan.fields):
         return plan, sample
@@ -313,12 +269,6 @@ def _size_files(
     totals = [np.bincount(sample.partition, values, len(files)) for values in (sample.weights, weights)]
     weights *= (totals[0] / np.maximum(totals[1], 1e-9))[sample.partition]
     return dataclasses.replace(plan, files=files), dataclasses.replace(sample, weights=weights)
-
-
-def _arrange(layout: Layout) -> ClusteredRows:
-    from zskip.spark.write.arrangement import ClusteredRows
-
-    return ClusteredRows(layout=layout)
 
 
 def _commit_info(plan: _Plan, job: RewriteJob, chosen: ChosenLayout) -> dict[str, Any]:
@@ -342,7 +292,7 @@ def _measure_before(handle: Handle, plan: _Plan, sample: Sample, chosen: ChosenL
         return None
     count = len(plan.old.rows)
     numbers = np.linspace(0, count - 1, min(count, _MOST_FOOTERS)).astype(np.int64)
-    files = plan.old.reader.snapshot.select(np.isin(np.arange(count), numbers))
+    files = plan.old.snapshot.select(np.isin(np.arange(count), numbers))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZskipWarning)
         # In memory, so that the table stays as it was if a later step fails.
@@ -355,42 +305,19 @@ def _measure_before(handle: Handle, plan: _Plan, sample: Sample, chosen: ChosenL
     return share_of_boxes(sample, *ends, plan.old.rows[numbers], chosen.workload)
 
 
-def unchanged(version: TableVersion, timer: StepTimer) -> OptimizeResult:
+def unchanged(version: TableVersion, timer: StepTimer) -> RewriteResult:
     """The result for a table that should stay as it is."""
     snapshot = version.snapshot
     layout = last_layout(version.handle, snapshot)
-    return OptimizeResult(
+    return RewriteResult(
         path=version.handle.storage.root,
         version=snapshot.version,
+        by=() if layout is None else layout.by,
         curve="as it is",
         build="sample",
-        by=() if layout is None else layout.by,
         files_before=len(snapshot),
         files_after=len(snapshot),
         bytes_before=snapshot.bytes,
         bytes_after=snapshot.bytes,
-        rows=0,
         seconds=timer.seconds,
-        predicted_share_before=None,
-        predicted_share_after=None,
-    )
-
-
-def _result(handle: Handle, plan: _Plan, request: OptimizeRequest, timer: StepTimer) -> OptimizeResult:
-    files = plan.old.reader.snapshot
-    return OptimizeResult(
-        path=handle.storage.root if request.into is None else request.into,
-        version=files.version,
-        curve=request.curve,
-        build=request.build,
-        by=request.by,
-        files_before=len(files),
-        files_after=0,
-        bytes_before=files.bytes,
-        bytes_after=0,
-        rows=int(plan.old.rows.sum()),
-        seconds=timer.seconds,
-        predicted_share_before=None,
-        predicted_share_after=None,
-        compression=str(plan.old.compression),
     )

@@ -31,8 +31,8 @@ from zskip.table.handle import Handle, storage_at
 from zskip.table.index_binding import check_index_version
 from zskip.table.optimize_request import OptimizeRequest
 from zskip.table.predicates import check_keys, clustering_fields
+from zskip.table.rewrite.rewrite import open_target
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.rewrite.writers import open_target
 from zskip.table.session import is_session_case_sensitive, session_time_zone
 from zskip.table.version import open_version
 from zskip.table.write.append import append, describe_write, plan_new_rows, write_and_commit
