@@ -37,7 +37,7 @@ from zskip.storage import FileInfo, LocalStorage
 from zskip.storage.wrapper import StorageWrapper
 from zskip.table import Table
 from zskip.table.handle import Handle
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import read_snapshot
 
 RUNS = [
     {"name": "growth-files", "title": "More and more files", "case": "hard",

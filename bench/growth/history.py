@@ -32,8 +32,7 @@ from zskip.layout.layout import Layout
 from zskip.records import Operation
 from zskip.table.journal import read_clustering, read_journal, record_operation
 from zskip.table.refresh_index import refresh_index
-from zskip.table.snapshot import read_snapshot
-from zskip.table.version import open_version
+from zskip.table.version import open_version, read_snapshot
 from zskip.table.write.append import read_batch
 
 RUNS = [

@@ -30,7 +30,7 @@ from memory_store import FIRST, LAST, ROWS, copy_of, requests, running
 from shared.measure import arguments, emit, log
 from zskip.index import refresh
 from zskip.storage import Storage
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import read_snapshot
 
 RUNS = [
     {"name": "store-10000-files", "title": "10,000 files in an object store", "case": "usual",

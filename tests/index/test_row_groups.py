@@ -37,7 +37,7 @@ from zskip.index.store.segment import INDEX_DIR
 from zskip.predicate import Column, Columns, Compare, Constant, parse, to_sql
 from zskip.records import ColumnStats, Known
 from zskip.table.index_binding import bind_index, bind_metadata
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import read_snapshot
 from zskip.types import DataType
 
 ROWS = 60

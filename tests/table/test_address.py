@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import zskip
 from zskip.errors import InputError, TableNotFoundError, UnsupportedError, ZskipWarning
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import read_snapshot
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +24,7 @@ ROWS = "id, id * 7919 % 1000 AS v, concat('n', id) AS name"
 
 SCRIPT = """
 import sys, warnings
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import read_snapshot
 from pyspark.sql import SparkSession
 import zskip
 

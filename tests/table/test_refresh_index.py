@@ -22,8 +22,7 @@ from zskip.errors import InputError, ZskipWarning
 from zskip.index import BoundIndex, Index
 from zskip.table.handle import Handle
 from zskip.table.refresh_index import refresh_index
-from zskip.table.snapshot import read_snapshot
-from zskip.table.version import open_version
+from zskip.table.version import open_version, read_snapshot
 
 pytestmark = pytest.mark.spark
 

@@ -21,7 +21,7 @@ from zskip.records import Snapshot
 from zskip.storage import LocalStorage
 from zskip.table.index_binding import complete_in_memory
 from zskip.table.rewrite import rewrite
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import read_snapshot
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, counts: Callable[..., bool]) -> list[int]:

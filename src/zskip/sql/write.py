@@ -20,7 +20,7 @@ from zskip.table import Table
 from zskip.table.handle import Handle
 from zskip.table.opening import write
 from zskip.table.read.info import last_layout
-from zskip.table.snapshot import open_reader
+from zskip.table.version import open_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

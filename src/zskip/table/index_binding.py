@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
+
 from zskip.errors import IndexFormatError, StorageError, ZskipWarning
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index, refresh
-from zskip.records import Snapshot
+from zskip.records import Bools, Snapshot
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
 from zskip.table.session import is_case_sensitive, session_versions
@@ -65,6 +67,13 @@ def bind_index(handle: Handle, snapshot: Snapshot, *, warn: bool = True) -> Boun
 def bind_metadata(handle: Handle, snapshot: Snapshot) -> BoundIndex:
     """Bind only the format's own metadata: partition values, and any statistics it keeps."""
     return bind_without_index(snapshot, case_sensitive=is_case_sensitive(handle))
+
+
+def known_rows(bound: BoundIndex, files: Bools) -> int | None:
+    """The total rows of some files; None where a file's count is unknown, or rows of it are deleted."""
+    deleted = bound.snapshot.reading.deleted
+    rows = bound.rows[files] if deleted is None else np.where(deleted, -1, bound.rows)[files]
+    return None if (rows < 0).any() else int(rows.sum())
 
 
 def _bind(handle: Handle, snapshot: Snapshot) -> BoundIndex:

@@ -39,8 +39,7 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
 from zskip.table.predicates import other_meaning, table_columns
 from zskip.table.session import session_versions
-from zskip.table.snapshot import file_positions
-from zskip.table.version import TableVersion
+from zskip.table.version import TableVersion, file_positions
 from zskip.terminal import bar
 from zskip.units import read_size
 

@@ -339,7 +339,7 @@ class Table:
             where: As in `files`.
         """
         from zskip.table.read.query import plan_snapshot
-        from zskip.table.snapshot import read_snapshot
+        from zskip.table.version import read_snapshot
 
         handle = self._handle.for_queries()
         return plan_snapshot(handle, read_snapshot(handle), where).report

@@ -17,9 +17,9 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.predicates import clustering_fields, table_columns
 from zskip.table.session import is_case_sensitive, time_zone
-from zskip.table.snapshot import open_metadata
 
 if TYPE_CHECKING:
+    from zskip.spark.collect.statistics import FilePositions
     from zskip.spark.formats import Reader
 
 
@@ -90,3 +90,27 @@ class TableVersion:
 def open_version(handle: Handle) -> TableVersion:
     """The version that is current at the first question."""
     return TableVersion(handle, open_metadata(handle))
+
+
+def open_reader(handle: Handle) -> Reader:
+    """The table's reader, for the version that is current at its first question; needs a session."""
+    from zskip.spark import formats
+
+    return formats.open_reader(handle.need_spark("this"), handle.format, handle.storage, handle.catalog_table)
+
+
+def open_metadata(handle: Handle) -> MetadataReader | Reader:
+    """The table's reader, or without a session what its metadata tells."""
+    return MetadataReader(handle.format) if handle.spark is None else open_reader(handle)
+
+
+def read_snapshot(handle: Handle) -> Snapshot:
+    """List the live files."""
+    return open_metadata(handle).snapshot
+
+
+def file_positions(handle: Handle, snapshot: Snapshot) -> FilePositions:
+    """The numbers of a snapshot's files by the names that Spark gives them."""
+    from zskip.spark.collect.statistics import FilePositions
+
+    return FilePositions([handle.storage.uri(path) for path in snapshot.paths])

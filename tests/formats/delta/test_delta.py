@@ -52,7 +52,7 @@ from zskip.formats.delta.stats import columns_with_statistics, cut_lower, cut_up
 from zskip.formats.hive import directory_of
 from zskip.records import Field
 from zskip.storage import LocalStorage
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import read_snapshot
 from zskip.types import DataType, read_type
 
 VECTORS = Path(__file__).parents[2] / "data" / "conformance"

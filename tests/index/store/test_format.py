@@ -26,7 +26,7 @@ from zskip.index.store.segment import BLOCK_ROWS, ENTRIES_SCHEMA
 from zskip.records import ALL_NULL
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import read_snapshot
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "index-format.md"
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 import zskip
 from zskip.table.rewrite.file_selection import select_partitions
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import read_snapshot
 
 ROWS = """
     SELECT id, IF(id % 5 = 0, NULL, DATE'2024-02-28' + CAST(id % 3 AS INT)) AS d, concat('é', id % 2) AS s,

@@ -21,7 +21,7 @@ from zskip.spark.collect import sketching
 from zskip.table import refresh_index
 from zskip.table.index_binding import load_index
 from zskip.table.optimize_request import check_request
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import read_snapshot
 
 pytestmark = pytest.mark.spark
 ROWS = 4_000

@@ -16,7 +16,7 @@ from zskip.spark.scan.rule.bound_files import BoundFiles
 from zskip.spark.scan.rule.reports import ExplainedScan, take_explained
 from zskip.sql.queries.pruned_query import QueryTable, prune_query
 from zskip.sql.results import Step
-from zskip.table.read.query import known_rows
+from zskip.table.index_binding import known_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,11 +12,11 @@ from zskip.index import BoundIndex
 from zskip.predicate import Predicate, Unknown, conjuncts, nodes, to_sql
 from zskip.records import Bools, Explanation, LeafReport, Regret, ScanStep, Snapshot
 from zskip.table.handle import Handle
-from zskip.table.index_binding import bind_index
+from zskip.table.index_binding import bind_index, known_rows
 from zskip.table.predicates import is_only_about, read_where
 from zskip.table.read.info import last_layout
-from zskip.table.read.query import known_rows, open_frame
-from zskip.table.snapshot import file_positions, open_metadata
+from zskip.table.read.query import open_frame
+from zskip.table.version import file_positions, open_metadata
 
 _PRIVATE = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.filterPushdown": "false"}
 """Settings under which a predicate's text keeps its meaning, and Spark loses no NaN inside files of some writers."""

@@ -14,9 +14,8 @@ from zskip.predicate import Columns, find_key
 from zskip.prune import clustering
 from zskip.records import ClusteringInfo, Field, IndexedPart, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
-from zskip.table.index_binding import bind_loaded, load_index
+from zskip.table.index_binding import bind_loaded, known_rows, load_index
 from zskip.table.journal import CLUSTERING_OPERATIONS, Clustering, read_clustering, read_journal
-from zskip.table.read.query import known_rows
 from zskip.table.read.tree import describe_tree
 from zskip.table.version import TableVersion
 

@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 
 from zskip.advisor.workload.predicate_text import text_of
 from zskip.index import BoundIndex, prune_row_groups
-from zskip.records import Bools, PruneResult, ScanReport, Snapshot
+from zskip.records import PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
-from zskip.table.index_binding import bind_index
+from zskip.table.index_binding import bind_index, known_rows
 from zskip.table.predicates import read_where
 from zskip.table.read.plan import ScanPlan
 from zskip.table.session import is_case_sensitive
-from zskip.table.snapshot import open_metadata, open_reader
+from zskip.table.version import open_metadata, open_reader
 from zskip.table.workload.recording import collect_from, home_of, recorder, scan_listener
 
 if TYPE_CHECKING:
@@ -138,10 +138,3 @@ def _report(snapshot: Snapshot, bound: BoundIndex, result: PruneResult, seconds:
         seconds=seconds,
         leaves=result.leaves,
     )
-
-
-def known_rows(bound: BoundIndex, files: Bools) -> int | None:
-    """The total rows of some files; None where a file's count is unknown, or rows of it are deleted."""
-    deleted = bound.snapshot.reading.deleted
-    rows = bound.rows[files] if deleted is None else np.where(deleted, -1, bound.rows)[files]
-    return None if (rows < 0).any() else int(rows.sum())

@@ -15,7 +15,7 @@ from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
 from zskip.formats import HOME
 from zskip.table.handle import Handle
 from zskip.table.read.query import plan_snapshot
-from zskip.table.snapshot import read_snapshot
+from zskip.table.version import read_snapshot
 from zskip.types import read_type
 
 if TYPE_CHECKING:

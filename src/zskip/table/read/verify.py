@@ -23,7 +23,7 @@ from zskip.table.index_binding import bind_index
 from zskip.table.predicates import read_where
 from zskip.table.read.query import open_frame
 from zskip.table.read.random_predicates import Probe, draw
-from zskip.table.snapshot import file_positions, open_reader
+from zskip.table.version import file_positions, open_reader
 from zskip.types import DataType, Encoded, Form
 
 if TYPE_CHECKING:

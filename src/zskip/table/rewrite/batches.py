@@ -34,7 +34,7 @@ from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds, weigh
 from zskip.table.rewrite.file_selection import select_partitions
 from zskip.table.rewrite.optimize import optimize, unchanged
 from zskip.table.rewrite.rewrite import check_rewritable, open_target
-from zskip.table.rewrite.step_timer import StepTimer
+from zskip.table.step_timer import StepTimer
 from zskip.table.version import TableVersion, open_version
 from zskip.terminal import Bar, bar
 from zskip.units import show_size

@@ -20,7 +20,7 @@ from zskip.table.journal import record_result
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_selection import inspect_selected, select_partitions
 from zskip.table.rewrite.rewrite import Commit, Rewrite, check_rewritable, rewrite_files
-from zskip.table.rewrite.step_timer import StepTimer
+from zskip.table.step_timer import StepTimer
 from zskip.table.version import TableVersion, open_version
 from zskip.units import parse_size
 

@@ -43,7 +43,7 @@ from zskip.table.read.info import last_layout
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_selection import inspect_selected, select_partitions, select_unchanged
 from zskip.table.rewrite.rewrite import Rewrite, check_rewritable, copy_files, open_target, rewrite_files
-from zskip.table.rewrite.step_timer import StepTimer
+from zskip.table.step_timer import StepTimer
 from zskip.table.version import TableVersion, open_version
 from zskip.types import DataType
 

@@ -27,7 +27,7 @@ from zskip.spark.write.staging import check_spark_writes, stage_files
 from zskip.storage import Storage
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import ARROW, SPARK
-from zskip.table.rewrite.step_timer import StepTimer
+from zskip.table.step_timer import StepTimer
 from zskip.table.version import TableVersion, open_version
 
 if TYPE_CHECKING:

@@ -9,45 +9,41 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zskip.advisor.maintenance.planner import kept_share
 from zskip.errors import ColumnError, InputError
-from zskip.formats import BatchId
+from zskip.formats import BatchId, RowRules, StagedFile
 from zskip.formats.compression import Compression
 from zskip.formats.footers.inspection import read_clear_footers
 from zskip.formats.footers.traits import FileTraits, common_traits
-from zskip.index import BoundIndex
 from zskip.layout.curves import curve_traits
 from zskip.layout.layout import Layout
-from zskip.records import ALL_NULL, Field, LayoutInfo, Operation, Snapshot, WriteResult
+from zskip.records import ALL_NULL, Field, FileSizes, LayoutInfo, RewriteResult, Snapshot, WriteResult
 from zskip.table.advice.choose_layout import warn_of_nulls
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
-from zskip.table.journal import Clustering, read_clustering, read_journal, record_operation
-from zskip.table.optimize_request import (
-    DEFAULT_FILE_SIZE,
-    OptimizeRequest,
-    check_request,
-    rows_per_page,
-)
+from zskip.table.journal import Clustering, read_clustering, read_journal, record_result
+from zskip.table.optimize_request import DEFAULT_FILE_SIZE, OptimizeRequest, rows_per_page
 from zskip.table.predicates import check_keys
 from zskip.table.read.info import layout_of
-from zskip.table.refresh_index import RefreshedIndex, index_new_files
+from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_bounds import read_bounds
-from zskip.table.rewrite.step_timer import StepTimer
+from zskip.table.step_timer import StepTimer
 from zskip.table.version import TableVersion, open_version
 from zskip.table.write.incoming import align, check_frame, find_broken_rule
-from zskip.table.write.stage_rows import INPUT_ORDER, StagedRows, WritePlan, stage_rows
+from zskip.table.write.stage_rows import StagedRows, WritePlan, stage_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _log = logging.getLogger("zskip")
+_INPUT_ORDER = "input order"
+"""In place of a curve: the rows as they came."""
 _MOST_FOOTERS = 20
 """Files whose footers tell the bytes of a row and the codec."""
 
@@ -84,14 +80,10 @@ def append(
         aligned = align(df, schema, rules, case_sensitive=version.case_sensitive)
         check_writable(aligned)
         if batch is not None and _is_committed(handle, batch):
-            return no_rows(handle, None, schema.snapshot, timer)
-        plan = _plan(version, request).follow(rules)
+            return WriteResult.of(_no_rows(handle, plan_new_rows(schema.snapshot, (), None, rules), timer), jobs=0)
+        plan = _plan(version, request, rules)
         check_keys(aligned, schema.snapshot, plan.fields)
-
-    def commit(staged: StagedRows) -> int | None:
-        info = describe_write("append", staged, plan)
-        return version.format.append(schema.snapshot, staged.files, info, batch)
-
+    commit = partial(version.format.append, schema.snapshot, batch=batch)
     return write_and_commit(handle, aligned, plan, "append", commit, timer, version)
 
 
@@ -100,14 +92,14 @@ def write_and_commit(
     frame: DataFrame,
     plan: WritePlan,
     operation: str,
-    commit: Callable[[StagedRows], int | None],
+    commit: Callable[[Sequence[StagedFile], dict[str, Any]], int | None],
     timer: StepTimer,
     base: TableVersion | None = None,
 ) -> WriteResult:
     """Write the rows, commit them, and index the new files; without rows, or a version, nothing changes.
 
-    frame: as `stage_rows` takes it; operation: its name in the journal; commit: commits the files and returns the new
-    version, None where the table holds them already; base: the table before, if all its files stay.
+    frame: as `stage_rows` takes it; operation: its name in the journal; commit: commits files with a description and
+    returns the new version, None where the table holds them already; base: the table before, if all its files stay.
     """
     from zskip.spark.jobs import counting_jobs, describe_jobs
     from zskip.spark.jvm.compat import active_session
@@ -117,96 +109,99 @@ def write_and_commit(
         # Sessions of our own that become active are for these jobs alone.
         with describe_jobs(spark, f"{operation} rows to {plan.snapshot.root}"), active_session(spark):
             try:
-                staged = stage_rows(handle, spark, frame, plan, timer)
+                staged = stage_rows(handle, frame, plan, timer)
             except Exception as error:
                 broken = find_broken_rule(error)
                 if broken is None:
                     raise
                 raise broken from error
+        result = _no_rows(handle, plan, timer)
+        number = None
         try:
             with timer.step("commit"):
-                version = commit(staged) if staged.files else None
-            if version is None:
-                _abort(handle, staged)
-                return dataclasses.replace(no_rows(handle, plan, plan.snapshot, timer), jobs=count_jobs(spark))
-        except BaseException:
-            _abort(handle, staged)
-            raise
-        result = dataclasses.replace(
-            no_rows(handle, plan, plan.snapshot, timer),
-            version=version,
-            rows=staged.rows,
-            files=staged.sizes.files,
-            bytes=staged.sizes.bytes,
-            curve=staged.curve,
-            predicted_share=staged.predicted_share,
-        )
-        # Journal and index are about main.
-        if handle.is_on_main:
-            # A new table shows its format only now.
-            table = (
-                open_version(dataclasses.replace(handle))
-                if base is None
-                else base.after_commit((), staged.files, version)
+                number = commit(staged.files, _describe(operation, plan, staged)) if staged.files else None
+        finally:
+            if number is None and staged.staging is not None:
+                handle.format.abort(staged.staging)
+        if number is not None:
+            result = dataclasses.replace(
+                result,
+                version=number,
+                rows=staged.rows,
+                added=FileSizes.of([file.size for file in staged.files]),
+                curve=_curve_of(plan, staged),
+                predicted_share_after=staged.predicted_share,
             )
-            _record(table, result, staged, plan, operation)
-            with timer.step("index"):
-                indexed = index_new_files(table, plan.fields)
-            if staged.chosen is not None and result.predicted_share is None and indexed is not None:
-                bound = _bind_new_files(indexed, staged)
-                result = dataclasses.replace(result, predicted_share=_measured_share(bound, staged, plan))
-                _warn_of_nulls(bound, plan.fields)
-        return dataclasses.replace(result, jobs=count_jobs(spark))
+            # Journal and index are about main.
+            if handle.is_on_main:
+                # A new table shows its format only now.
+                new = dataclasses.replace(handle)
+                version = open_version(new) if base is None else base.after_commit((), staged.files, number)
+                result = _record_and_index(version, result, staged, plan, operation, timer)
+        return WriteResult.of(result, count_jobs(spark))
 
 
-def _bind_new_files(indexed: RefreshedIndex, staged: StagedRows) -> BoundIndex:
-    """What the index knows of the new files."""
+def _record_and_index(
+    version: TableVersion, result: RewriteResult, staged: StagedRows, plan: WritePlan, operation: str, timer: StepTimer
+) -> RewriteResult:
+    """Tell journal and index of a commit; returns its result with the share that queries read, if the index tells."""
+    chosen, file_size = staged.chosen, None
+    if plan.request is not None:
+        size = max(result.added.bytes // max(result.added.files, 1), 1)
+        file_size = plan.long_term_file_size or plan.request.target_file_size or size
     names = {file.name for file in staged.files}
-    return indexed.bind(np.array([path.rpartition("/")[2] in names for path in indexed.snapshot.paths], np.bool_))
-
-
-def _measured_share(bound: BoundIndex, staged: StagedRows, plan: WritePlan) -> float:
-    """The mean share of the new rows that a made-up query reads, by the bounds of their files in the index."""
-    is_linear = curve_traits(staged.curve).is_lexicographic
-    return kept_share(bound.snapshot, np.maximum(bound.rows, 0), read_bounds(bound, plan.fields), linear=is_linear)
-
-
-def _warn_of_nulls(bound: BoundIndex, fields: Sequence[Field]) -> None:
-    """Say which expressions hardly ever have a value in the new files, of which no sample was drawn."""
+    follows = chosen is not None and chosen.layout is plan.layout
+    record_result(
+        version,
+        # The share of an append's rows does not compare with that of a table.
+        dataclasses.replace(result, predicted_share_after=None) if operation == "append" else result,
+        operation,
+        fitted_to=None if chosen is None else chosen.fitted_to,
+        names=names,
+        layout=None if follows or chosen is None else chosen.layout,
+        follows=follows,
+        target_file_size=file_size,
+    )
+    with timer.step("index"):
+        indexed = index_new_files(version, plan.fields)
+    if chosen is None or indexed is None or result.predicted_share_after is not None:
+        return result
+    # Of these rows no sample was drawn.
+    bound = indexed.bind(np.array([path.rpartition("/")[2] in names for path in indexed.snapshot.paths], np.bool_))
     rows = np.maximum(bound.rows, 0)
-    for field in fields:
+    for field in plan.fields:
         stats = bound.column(field.path) if field.computed else None
         if stats is not None:
             nulls = np.where(stats.nulls == ALL_NULL, rows, np.clip(stats.nulls, 0, rows))
             warn_of_nulls(field, float(nulls.sum() / max(rows.sum(), 1)), "new")
+    is_linear = curve_traits(chosen.curve).is_lexicographic
+    share = kept_share(bound.snapshot, rows, read_bounds(bound, plan.fields), linear=is_linear)
+    return dataclasses.replace(result, predicted_share_after=share)
 
 
-def _abort(handle: Handle, staged: StagedRows) -> None:
-    if staged.staging is not None:
-        handle.format.abort(staged.staging)
+def _curve_of(plan: WritePlan, staged: StagedRows) -> str:
+    """The public name of the rows' order."""
+    return _INPUT_ORDER if staged.chosen is None else staged.chosen.curve
 
 
-def describe_write(operation: str, staged: StagedRows, plan: WritePlan) -> dict[str, Any]:
+def _describe(operation: str, plan: WritePlan, staged: StagedRows) -> dict[str, Any]:
     """The description in the commit."""
     info: dict[str, Any] = {"operation": operation, "rows": staged.rows}
     if plan.request is not None:
-        info |= {"by": [field.name for field in plan.fields], "curve": staged.curve, "build": plan.request.build}
+        by = [field.name for field in plan.fields]
+        info |= {"by": by, "curve": _curve_of(plan, staged), "build": plan.request.build}
     return info
 
 
-def no_rows(handle: Handle, plan: WritePlan | None, snapshot: Snapshot, timer: StepTimer) -> WriteResult:
+def _no_rows(handle: Handle, plan: WritePlan, timer: StepTimer) -> RewriteResult:
     """The result of a write of no rows."""
-    return WriteResult(
+    return RewriteResult(
         path=handle.storage.root,
-        version=snapshot.version,
-        rows=0,
-        files=0,
-        bytes=0,
-        by=() if plan is None else tuple(field.name for field in plan.fields),
-        curve=INPUT_ORDER if plan is None or plan.request is None else plan.request.curve,
-        predicted_share=None,
+        version=plan.snapshot.version,
+        by=tuple(field.name for field in plan.fields),
+        curve=_INPUT_ORDER if plan.request is None else plan.request.curve,
+        build="" if plan.request is None else plan.request.build,
         seconds=timer.seconds,
-        jobs=0,
     )
 
 
@@ -215,7 +210,7 @@ def _is_committed(handle: Handle, batch: BatchId) -> bool:
     return last is not None and last >= batch.version
 
 
-def _plan(version: TableVersion, request: OptimizeRequest | None) -> WritePlan:
+def _plan(version: TableVersion, request: OptimizeRequest | None, rules: RowRules) -> WritePlan:
     """Plan an append by the table's own layout, or by the request's if the table has none."""
     handle, snapshot = version.handle, version.snapshot
     clustering = read_clustering(read_journal(handle.home), snapshot)
@@ -226,26 +221,36 @@ def _plan(version: TableVersion, request: OptimizeRequest | None) -> WritePlan:
         guide = None if clustering is None else clustering.largest_run.layout()
         request = _request(layout, size, request, names)
     fields = () if request is None else version.find_keys(request.by)
+    plan = dataclasses.replace(plan_new_rows(snapshot, fields, request, rules), guide=guide, long_term_file_size=size)
     if not len(snapshot):
-        new_rows = plan_new_rows(snapshot, fields, request)
-        return dataclasses.replace(new_rows, guide=guide, long_term_file_size=size)
+        return plan
     some, footers = read_clear_footers(handle.storage, snapshot, _MOST_FOOTERS, handle.workers)
     rows = np.array([footer.rows for footer in footers], np.int64)
     codecs = [footer.codec for footer in footers if footer.codec]
     compression = Compression(codec=max(set(codecs), key=codecs.count, default="zstd"))
     partition_rows = np.bincount(some.partition_of, rows, len(some.partitions)).astype(np.int64)
     traits, _ = common_traits({footer.traits for footer in footers if footer.rows}, snapshot.reading)
-    return WritePlan(
-        snapshot=snapshot,
-        fields=fields,
-        request=request,
+    return dataclasses.replace(
+        plan,
         row_size=some.bytes / max(int(rows.sum()), 1),
         compression=compression,
         page_rows=rows_per_page(handle.storage, some, partition_rows, fields, compression),
         traits=traits,
         layout=_own_cuts(handle, guide, fields),
-        guide=guide,
-        long_term_file_size=size,
+    )
+
+
+def plan_new_rows(
+    snapshot: Snapshot, fields: tuple[Field, ...], request: OptimizeRequest | None, rules: RowRules | None = None
+) -> WritePlan:
+    """Plan a write of rows of which no live file tells anything."""
+    return WritePlan(
+        snapshot=snapshot,
+        fields=fields,
+        request=request,
+        rules=rules or RowRules(),
+        compression=(request and request.compression) or Compression(codec="zstd"),
+        traits=FileTraits(bloom_filters=snapshot.reading.bloom_filters),
     )
 
 
@@ -272,20 +277,6 @@ def _layout_that_applies(version: TableVersion, clustering: Clustering | None) -
     return layout
 
 
-def plan_new_rows(snapshot: Snapshot, fields: tuple[Field, ...], request: OptimizeRequest | None) -> WritePlan:
-    """Plan a write of rows of which no live file tells anything."""
-    compression = None if request is None else request.compression
-    return WritePlan(
-        snapshot=snapshot,
-        fields=fields,
-        request=request,
-        row_size=None,
-        compression=compression or Compression(codec="zstd"),
-        page_rows=None,
-        traits=FileTraits(bloom_filters=snapshot.reading.bloom_filters),
-    )
-
-
 def _request(
     layout: LayoutInfo, size: int | None, request: OptimizeRequest | None, names: list[str] | None
 ) -> OptimizeRequest:
@@ -298,45 +289,13 @@ def _request(
             f"by={list(request.by)}: the table is clustered by {', '.join(layout.by)}, and an append places rows as "
             "the table does; give these columns, or cluster it by others with optimize() first"
         )
-    own = check_request(
+    own = OptimizeRequest(
         by=layout.by,
         curve=layout.curve,
         build=layout.build,
-        target_file_size=size,
+        target_file_size=size or DEFAULT_FILE_SIZE,
         sampling="reservoir",
     )
     if request is None or (request.files is None and request.target_file_size == DEFAULT_FILE_SIZE):
         return own
     return dataclasses.replace(own, files=request.files, target_file_size=request.target_file_size)
-
-
-def _record(table: TableVersion, result: WriteResult, staged: StagedRows, plan: WritePlan, operation: str) -> None:
-    layout, file_size = None if staged.chosen is None else staged.chosen.layout, None
-    follows = layout is not None and layout is plan.layout
-    if plan.request is not None:
-        size = result.bytes // max(result.files, 1)
-        file_size = plan.long_term_file_size or plan.request.target_file_size or max(size, 1)
-    record_operation(
-        table,
-        Operation(
-            version=result.version,
-            time_ms=int(1000 * time.time()),
-            operation=operation,
-            by=result.by,
-            curve=result.curve if result.by else None,
-            build=None if plan.request is None else plan.request.build,
-            rows=result.rows,
-            files_removed=0,
-            files_added=result.files,
-            bytes_removed=0,
-            bytes_added=result.bytes,
-            # The share of an append's rows does not compare with that of a table.
-            share_after=None if operation == "append" else result.predicted_share,
-            seconds=round(sum(result.seconds.values()), 3),
-            fitted_to=None if staged.chosen is None else staged.chosen.fitted_to,
-        ),
-        names=tuple(file.name for file in staged.files),
-        layout=None if follows else layout,
-        follows=follows,
-        target_file_size=file_size,
-    )

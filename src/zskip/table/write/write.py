@@ -11,6 +11,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,12 +33,12 @@ from zskip.table.index_binding import check_index_version
 from zskip.table.optimize_request import OptimizeRequest
 from zskip.table.predicates import check_keys, clustering_fields
 from zskip.table.rewrite.rewrite import open_target
-from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.session import is_session_case_sensitive, session_time_zone
-from zskip.table.version import open_version
-from zskip.table.write.append import append, describe_write, plan_new_rows, write_and_commit
+from zskip.table.session import is_case_sensitive, is_session_case_sensitive, session_time_zone
+from zskip.table.step_timer import StepTimer
+from zskip.table.version import TableVersion, open_version
+from zskip.table.write.append import append, plan_new_rows, write_and_commit
 from zskip.table.write.incoming import align, check_frame, column_key
-from zskip.table.write.stage_rows import StagedRows, WritePlan
+from zskip.table.write.stage_rows import WritePlan
 from zskip.table.write.target import WriteTarget, check_does_not_read, check_new_name, resolve_target
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def write(
     write_target = dataclasses.replace(write_target, existing=existing)
     with notifying_catalog(existing) as handle:
         if mode != "overwrite":
-            _check_partitions(spark, write_target, partition_by)
+            _check_partitions(handle, partition_by, write_target.name)
             return append(handle, df, None, request)
         return _overwrite(spark, df, write_target, partition_by, request)
 
@@ -171,13 +172,7 @@ def _write_new_table(
         assert path is not None, "the target has a path"
         root = storage_at(path, spark).root
         with open_target(beside, path) as handle:
-
-            def commit(staged: StagedRows) -> int | None:
-                info = describe_write("write", staged, plan)
-                return creation.create(
-                    handle.storage, columns.schema_json, columns.names, plan.snapshot, staged.files, info
-                )
-
+            commit = partial(creation.create, handle.storage, columns.schema_json, columns.names, plan.snapshot)
             result = write_and_commit(handle, columns.frame, plan, "write", commit, StepTimer())
             _check_has_rows(result, target)
     return dataclasses.replace(result, path=root)
@@ -216,12 +211,8 @@ def _write_new_iceberg_table(
         handle.format.check_appendable()
         with timer.step("check"):
             check_index_version(handle)
-            frame, plan = _fit_to_table(frame, handle, request)
-
-        def commit(staged: StagedRows) -> int | None:
-            info = describe_write("write", staged, plan)
-            return handle.format.append(plan.snapshot, staged.files, info)
-
+            frame, plan = _fit_to_table(frame, open_version(handle), request)
+        commit = partial(handle.format.append, plan.snapshot)
         result = write_and_commit(handle, frame, plan, "write", commit, timer)
         _check_has_rows(result, target)
     except BaseException:
@@ -245,29 +236,28 @@ def _is_empty_iceberg_table(target: WriteTarget) -> bool:
     return not len(snapshot) and not snapshot.version
 
 
-def _check_partitions(spark: SparkSession, target: WriteTarget, partition_by: Sequence[str]) -> None:
+def _check_partitions(handle: Handle, partition_by: Sequence[str], name: str) -> None:
     """Raise InputError if partition columns are named that are not the table's."""
-    assert target.existing is not None, "the table exists"
     partition_names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-    table = target.existing.format
-    if partition_names and isinstance(table, IcebergFormat):
-        table.check_partitions(partition_names, case_sensitive=is_session_case_sensitive(spark))
+    if not partition_names:
         return
-    names = [field.name for field in table.snapshot().partition_fields]
-    if partition_names and [name.lower() for name in partition_names] != [name.lower() for name in names]:
+    if isinstance(handle.format, IcebergFormat):
+        handle.format.check_partitions(partition_names, case_sensitive=is_case_sensitive(handle))
+        return
+    names = [field.name for field in handle.format.snapshot().partition_fields]
+    if [name.lower() for name in partition_names] != [name.lower() for name in names]:
         now = f"partitioned by {', '.join(names)}" if names else "not partitioned"
-        raise InputError(f'partition_by={partition_names}: "{target.name}" is {now}; leave partition_by out')
+        raise InputError(f'partition_by={partition_names}: "{name}" is {now}; leave partition_by out')
 
 
-def _fit_to_table(df: DataFrame, handle: Handle, request: OptimizeRequest) -> tuple[DataFrame, WritePlan]:
+def _fit_to_table(df: DataFrame, version: TableVersion, request: OptimizeRequest) -> tuple[DataFrame, WritePlan]:
     """The rows with a table's columns, and how to write them in an order of their own."""
-    version = open_version(handle)
     schema, rules = version.reader.schema, version.format.row_rules()
     frame = align(df, schema, rules, case_sensitive=version.case_sensitive)
     check_writable(frame)
     by = version.find_keys(request.by)
     check_keys(frame, schema.snapshot, by)
-    return frame, plan_new_rows(schema.snapshot, by, request).follow(rules)
+    return frame, plan_new_rows(schema.snapshot, by, request, rules)
 
 
 def _overwrite(
@@ -282,18 +272,16 @@ def _overwrite(
     timer = StepTimer()
     with timer.step("check"):
         check_index_version(handle)
-        check_not_encrypted(handle.storage, handle.format.snapshot())
         if handle.format.is_plain and handle.catalog_table is None:
+            check_not_encrypted(handle.storage, handle.format.snapshot())
             columns = _new_columns(spark, df, partition_by)
             frame, plan = columns.frame, _plan(spark, handle.storage.root, columns, request)
         else:
-            _check_partitions(spark, target, partition_by)
-            frame, plan = _fit_to_table(df, handle, request)
-
-    def commit(staged: StagedRows) -> int:
-        info = describe_write("write", staged, plan)
-        return handle.format.overwrite(plan.snapshot, staged.files, info)
-
+            _check_partitions(handle, partition_by, target.name)
+            version = open_version(handle)
+            check_not_encrypted(handle.storage, version.snapshot)
+            frame, plan = _fit_to_table(df, version, request)
+    commit = partial(handle.format.overwrite, plan.snapshot)
     result = write_and_commit(handle, frame, plan, "write", commit, timer)
     _check_has_rows(result, target)
     spark.catalog.refreshByPath(handle.storage.root)
