@@ -23,7 +23,7 @@ from zskip.table import journal
 from zskip.table.address import resolve_address
 from zskip.table.handle import Handle
 from zskip.table.journal import fold_journal, read_clustering, read_history, read_journal, record_operation
-from zskip.table.rewrite.batch_journal import Note, read_note, write_note
+from zskip.table.rewrite.batches import Note, read_note, write_note
 from zskip.table.version import open_version, read_snapshot
 from zskip.table.workload import recording
 from zskip.types import DataType

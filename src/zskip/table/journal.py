@@ -45,6 +45,8 @@ _MOST_LAYOUTS = 2
 """Records that keep their layouts when they are folded: the latest clustering, and those with the most live files."""
 _SINGLE, _FOLDED, _PAST = _KINDS = ".json.gz", ".records.gz", ".history.gz"
 _TRIES = 3
+UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error)
+"""Errors of a damaged file of records."""
 _log = logging.getLogger("zskip")
 
 
@@ -116,17 +118,29 @@ def _merge(parts: Iterable[Sequence[Record]]) -> list[Record]:
 def _read_file(home: Storage, name: str) -> list[Record] | None:
     """The records in a file, none where it cannot be understood; None where another process has just folded it."""
     try:
-        content = json.loads(gzip.decompress(home.read(f"{OPERATIONS}/{name}")))
-        if content["format"] != _FORMAT:
-            raise ValueError(f"it has format {content['format']}, this zskip knows {_FORMAT}")
+        content = load_record(home, name)
         if name.endswith(_SINGLE):
             return [_read_record(name, content)]
         return [_read_record(str(record["name"]), record) for record in content["records"]]
     except FileNotFoundError:
         return None
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
+    except UNREADABLE as error:
         _log.info("ignoring %s: %s", home.uri(f"{OPERATIONS}/{name}"), error)
         return []
+
+
+def load_record(home: Storage, name: str) -> dict[str, Any]:
+    """Read a file of records; raises one of UNREADABLE."""
+    content: dict[str, Any] = json.loads(gzip.decompress(home.read(f"{OPERATIONS}/{name}")))
+    if content.pop("format") != _FORMAT:
+        raise ValueError("it has the format of another version of zskip")
+    return content
+
+
+def save_record(home: Storage, name: str, content: Mapping[str, Any], *, overwrite: bool = False) -> None:
+    """Write a file of records."""
+    text = json.dumps({"format": _FORMAT, **content}, separators=(",", ":")).encode()
+    home.write(f"{OPERATIONS}/{name}", gzip.compress(text, 5, mtime=0), overwrite=overwrite)
 
 
 def _read_record(name: str, content: Mapping[str, Any]) -> Record:
@@ -144,7 +158,7 @@ def record_operation(
     version: TableVersion,
     operation: Operation,
     *,
-    names: Sequence[str] = (),
+    names: Iterable[str] = (),
     layout: Layout | None = None,
     follows: bool = False,
     target_file_size: int | None = None,
@@ -169,7 +183,7 @@ def record_operation(
             files=files if follows or layout is not None else None,
             layout_data=None if layout is None else json.loads(layout.to_json()),
         )
-        _write(handle.home, record.name, _record_json(record))
+        save_record(handle.home, record.name, _record_json(record))
         fold_journal(handle)
     except ZskipError as error:
         warnings.warn(
@@ -227,11 +241,6 @@ def _record_json(record: Record) -> dict[str, Any]:
     }
 
 
-def _write(home: Storage, name: str, content: Mapping[str, Any]) -> None:
-    text = json.dumps({"format": _FORMAT, **content}, separators=(",", ":")).encode()
-    home.write(f"{OPERATIONS}/{name}", gzip.compress(text, 5, mtime=0))
-
-
 def fold_journal(handle: Handle) -> None:
     """Write the records of many files to two, without what is no longer needed of them; few are left as they are.
 
@@ -251,7 +260,7 @@ def fold_journal(handle: Handle) -> None:
     for ending, records in ((_PAST, past), (_FOLDED, kept)):
         contents = [{"name": record.name, **_record_json(record)} for record in records]
         if contents:
-            _write(home, _new_name(ending), {"records": contents})
+            save_record(home, _new_name(ending), {"records": contents})
     for name in records_by_file:
         with contextlib.suppress(StorageError, FileNotFoundError):
             home.delete(f"{OPERATIONS}/{name}")

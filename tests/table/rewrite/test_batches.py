@@ -21,7 +21,7 @@ import zskip
 from zskip.errors import ConflictError, InputError, StorageError, UnsupportedError
 from zskip.formats import ParquetFormat
 from zskip.storage import LocalStorage
-from zskip.table.rewrite.batch_journal import read_note
+from zskip.table.rewrite.batches import read_note
 
 pytestmark = pytest.mark.spark
 ROWS = 500

@@ -2,17 +2,21 @@
 
     bounds of all files -> batches -> a note of them in the table's home -> `optimize` for each -> delete the note
 
-The note names the files of each batch before the rewrite. A batch is done once none of its files is live, so a commit
-writes nothing to the note, and a process may die at any moment.
+The note, `operations/batches.gz` below zskip's home in the table, has the arguments of the call and the files of each
+batch. A batch is done once none of its files is live, so a commit writes nothing to the note, and a process may die at
+any moment. Where a note is lost or damaged, done batches are rewritten once more.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
+import json
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,15 +25,16 @@ import numpy as np
 from zskip.advisor.maintenance.batches import split
 from zskip.advisor.maintenance.planner import kept_share
 from zskip.advisor.maintenance.row_scale import Bounds
-from zskip.errors import ConflictError, UnsupportedError
+from zskip.errors import ConflictError, StorageError, UnsupportedError
+from zskip.formats import OPERATIONS
 from zskip.layout.curves import curve_traits
-from zskip.records import Ints, LiveFiles, RewriteResult, Snapshot, identify_files
+from zskip.records import FileIdentity, Ints, LiveFiles, RewriteResult, Snapshot, identify_files
+from zskip.storage import Storage
 from zskip.table.advice.choose_layout import check_columns_and_curve, choose_request_columns
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
-from zskip.table.journal import read_journal
+from zskip.table.journal import UNREADABLE, load_record, read_journal, save_record
 from zskip.table.optimize_request import AUTO, OptimizeRequest, RewriteJob, files_per_partition
-from zskip.table.rewrite.batch_journal import Batch, Note, arguments_of, forget_note, new_note, read_note, write_note
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds, weigh_other_files
 from zskip.table.rewrite.file_selection import select_partitions
 from zskip.table.rewrite.optimize import optimize, unchanged
@@ -40,8 +45,37 @@ from zskip.terminal import Bar, bar
 from zskip.units import show_size
 
 _TRIES = 5
+_NOTE = "batches.gz"
 _MEGA = 1_000_000
 _log = logging.getLogger("zskip")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """Files to rewrite in one commit."""
+
+    files: tuple[FileIdentity, ...]
+    new_files: int | None
+    """None where their size decides how many."""
+
+    @property
+    def bytes(self) -> int:
+        """Of the files to replace."""
+        return sum(size for _, size, _ in self.files)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Note:
+    """A running or interrupted call."""
+
+    arguments: str
+    """JSON."""
+    by: tuple[str, ...]
+    curve: str
+    """The chosen columns and curve, where the call leaves them to zskip."""
+    began_ms: int
+    """In milliseconds since 1970."""
+    batches: tuple[Batch, ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,10 +154,48 @@ def _check_target(handle: Handle, request: OptimizeRequest) -> None:
         )
 
 
+def _arguments_of(request: OptimizeRequest) -> str:
+    """The arguments that must be equal for a call to continue another one."""
+    names = ("by", "curve", "build", "files", "target_file_size", "where", "max_batch")
+    # Not the queries themselves: their literals may be private.
+    digest = hashlib.sha256(repr(request.workload).encode("utf-8", "surrogatepass")).hexdigest()
+    others = {"compression": str(request.compression), "workload": digest}
+    return json.dumps({name: getattr(request, name) for name in names} | others, sort_keys=True)
+
+
 def _find_interrupted(handle: Handle, request: OptimizeRequest) -> Note | None:
     """Find the note of an interrupted call with the same arguments."""
     note = read_note(handle.home)
-    return note if note is not None and note.arguments == arguments_of(request) else None
+    return note if note is not None and note.arguments == _arguments_of(request) else None
+
+
+def read_note(home: Storage) -> Note | None:
+    """Read the note; None where there is none, or none that can be read."""
+    try:
+        content = load_record(home, _NOTE)
+        batches = (
+            Batch(files=tuple((path, size, time_ms) for path, size, time_ms in b["files"]), new_files=b["new_files"])
+            for b in content["batches"]
+        )
+        return Note(**{**content, "by": tuple(content["by"]), "batches": tuple(batches)})
+    except FileNotFoundError:
+        return None
+    except UNREADABLE as error:
+        _log.info("ignoring %s: %s", home.uri(f"{OPERATIONS}/{_NOTE}"), error)
+        return None
+
+
+def write_note(home: Storage, note: Note) -> None:
+    """Write a note, in place of any other."""
+    save_record(home, _NOTE, dataclasses.asdict(note), overwrite=True)
+
+
+def forget_note(home: Storage, note: Note) -> None:
+    """Delete the note of a finished call, unless another call has written its own meanwhile."""
+    current = read_note(home)
+    if current is None or (current.arguments, current.began_ms) == (note.arguments, note.began_ms):
+        with contextlib.suppress(StorageError, FileNotFoundError):
+            home.delete(f"{OPERATIONS}/{_NOTE}")
 
 
 def _choose_columns(
@@ -168,7 +240,13 @@ def _begin(
             done = total - len(open_batches)
             _log.info("%s: %d of %d batches are done already", handle.storage.root, done, total)
             return interrupted, open_batches
-    note = new_note(request, chosen, _plan_batches(state, chosen))
+    note = Note(
+        arguments=_arguments_of(request),
+        by=chosen.by,
+        curve=chosen.curve,
+        began_ms=time.time_ns() // 1_000_000,
+        batches=tuple(_plan_batches(state, chosen)),
+    )
     if request.into is None:
         write_note(handle.home, note)
     return note, list(note.batches)
@@ -215,7 +293,7 @@ class _Progress:
         self._lock = threading.Lock()
         self._bar: Bar | None = None
 
-    @contextmanager
+    @contextlib.contextmanager
     def show(self) -> Iterator[None]:
         """Show the share of the bytes on a terminal."""
         with bar(f"optimize {self._root}", "MB", ends=False) as progress_bar:
