@@ -76,6 +76,13 @@ def test_an_operation_on_plain_files_lists_them_once(
         assert is_indexed(table)
         derived.clear()
     assert tables.ids(path) == sorted([*before, *(row["id"] for row in rows)])
+    columns = table.info().partition_columns
+    listings.clear()
+    zskip.write(
+        spark.createDataFrame(rows, schema), path, by="id", curve="linear", partition_by=columns, mode="overwrite"
+    )
+    assert len(listings) < 4
+    assert tables.ids(path) == sorted(row["id"] for row in rows)
 
 
 @pytest.mark.spark

@@ -20,7 +20,7 @@ from zskip.table import Table
 from zskip.table.handle import Handle
 from zskip.table.opening import write
 from zskip.table.read.info import last_layout
-from zskip.table.version import open_reader
+from zskip.table.version import open_reader, open_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,7 +98,7 @@ def _find_clustered(spark: SparkSession, target: Target) -> Handle | None:
     """Find the table of a name, on the branch that takes rows; None where zskip has not clustered it."""
     try:
         handle = find_table(spark, target).for_new_rows()
-        return handle if last_layout(handle, handle.format.snapshot()) is not None else None
+        return handle if last_layout(open_version(handle)) is not None else None
     except ZskipError:
         return None
 

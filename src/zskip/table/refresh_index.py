@@ -59,10 +59,11 @@ class RefreshedIndex:
     case_sensitive: bool
     versions: Versions | None
 
-    def bind(self, files: Bools | None = None) -> BoundIndex:
-        """Bind it to the files of this mask (files,), by default to all."""
-        snapshot = self.snapshot if files is None else self.snapshot.select(files)
-        return self.index.bind(snapshot, case_sensitive=self.case_sensitive, versions=self.versions)
+    def bind(self, files: Snapshot | None = None) -> BoundIndex:
+        """Bind it to some files of the snapshot, by default to all."""
+        return self.index.bind(
+            self.snapshot if files is None else files, case_sensitive=self.case_sensitive, versions=self.versions
+        )
 
 
 def refresh_index(

@@ -597,7 +597,7 @@ class Table:
         If scans are recorded, each operation also has what they read afterwards. The table keeps the last 1,000
         records, and older ones as long as files that they wrote are live.
         """
-        from zskip.table.show.history import history
+        from zskip.table.read.info import history
 
         return history(self._handle)
 

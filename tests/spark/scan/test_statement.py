@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 import zskip
 from zskip.table.rewrite.file_selection import select_partitions
-from zskip.table.version import read_snapshot
+from zskip.table.version import open_version
 
 ROWS = """
     SELECT id, IF(id % 5 = 0, NULL, DATE'2024-02-28' + CAST(id % 3 AS INT)) AS d, concat('é', id % 2) AS s,
@@ -37,6 +37,4 @@ def test_partitions_are_those_that_spark_reads(spark: SparkSession, tmp_path: Pa
         expected = {
             unquote(unquote(row.file)).partition(f"{path}/")[2] for row in plain.where(where).select("file").collect()
         }
-        assert {unquote(name) for name in select_partitions(handle, read_snapshot(handle), where).paths} == expected, (
-            where
-        )
+        assert {unquote(name) for name in select_partitions(open_version(handle), where).paths} == expected, where

@@ -179,7 +179,7 @@ def study_table(version: TableVersion, request: OptimizeRequest) -> Study:
         bytes=snapshot.bytes,
         files=int(file_counts.sum()),
     )
-    layout = last_layout(handle, snapshot)
+    layout = last_layout(version)
     return Study(
         question=question,
         workload=workload,

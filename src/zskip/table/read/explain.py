@@ -16,7 +16,7 @@ from zskip.table.index_binding import bind_index, known_rows
 from zskip.table.predicates import is_only_about, read_where
 from zskip.table.read.info import last_layout
 from zskip.table.read.query import open_frame
-from zskip.table.version import file_positions, open_metadata
+from zskip.table.version import file_positions, open_version
 
 _PRIVATE = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.filterPushdown": "false"}
 """Settings under which a predicate's text keeps its meaning, and Spark loses no NaN inside files of some writers."""
@@ -29,14 +29,14 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
     """
     if analyze:
         handle.need_spark("analyze=True")
-    reader = open_metadata(handle)
-    snapshot = reader.snapshot
+    version = open_version(handle)
+    snapshot = version.snapshot
     predicate = read_where(handle, snapshot, where)
     text = where if where is None or isinstance(where, str) else to_sql(predicate)
     if analyze and text is not where:
         handle = _private_handle(handle, predicate)
     bound = bind_index(handle, snapshot, warn=where is not None)
-    layout = last_layout(handle, snapshot)
+    layout = last_layout(version)
     steps, leaves, kept = _steps(predicate, snapshot, bound)
     return Explanation(
         path=handle.storage.root,
@@ -44,7 +44,7 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
         steps=tuple(steps),
         leaves=tuple(leaves),
         regret=_regret(handle, text, snapshot, bound, kept) if analyze else None,
-        reader=reader.feature,
+        reader=version.metadata.feature,
         tree=str(layout.tree) if layout and layout.tree else "",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -12,12 +13,13 @@ from zskip.index import BoundIndex, list_indexed_parts
 from zskip.layout.curves import curve_traits
 from zskip.predicate import Columns, find_key
 from zskip.prune import clustering
-from zskip.records import ClusteringInfo, Field, IndexedPart, LayoutInfo, Snapshot, TableInfo
+from zskip.records import ClusteringInfo, Field, IndexedPart, LayoutInfo, Operation, Snapshot, TableInfo
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_loaded, known_rows, load_index
-from zskip.table.journal import CLUSTERING_OPERATIONS, Clustering, read_clustering, read_journal
+from zskip.table.journal import CLUSTERING_OPERATIONS, Clustering, read_clustering, read_history, read_journal
 from zskip.table.read.tree import describe_tree
 from zskip.table.version import TableVersion
+from zskip.table.workload.recording import read_reservoir
 
 
 def describe(version: TableVersion, by: Sequence[str] | str | None, bound: BoundIndex | None = None) -> TableInfo:
@@ -27,7 +29,7 @@ def describe(version: TableVersion, by: Sequence[str] | str | None, bound: Bound
     order.
     """
     handle, snapshot = version.handle, version.snapshot
-    layout = last_layout(handle, snapshot)
+    layout = last_layout(version)
     if by is None:
         names = () if layout is None else layout.by
         fields = find_known(names, snapshot, case_sensitive=version.case_sensitive)
@@ -96,8 +98,9 @@ def _clustering(bound: BoundIndex, fields: Sequence[Field]) -> tuple[ClusteringI
     return tuple(clustering(name, stats) for name, stats in stats_by_name if stats is not None)
 
 
-def last_layout(handle: Handle, snapshot: Snapshot) -> LayoutInfo | None:
+def last_layout(version: TableVersion) -> LayoutInfo | None:
     """How the table was last clustered; None where it never was."""
+    handle, snapshot = version.handle, version.snapshot
     return layout_of(handle, snapshot, read_clustering(read_journal(handle.home), snapshot))
 
 
@@ -106,10 +109,8 @@ def layout_of(handle: Handle, snapshot: Snapshot, latest: Clustering | None) -> 
 
     latest: its clustering by the journal.
     """
-    return _layout_from_log(handle) if latest is None else _layout_from_journal(latest, snapshot)
-
-
-def _layout_from_journal(latest: Clustering, snapshot: Snapshot) -> LayoutInfo:
+    if latest is None:
+        return _layout_from_log(handle)
     operation = latest.newest.operation
     times = [run.operation.time_ms for run, files in zip(latest.runs, latest.live_files, strict=True) if files]
     clustered = latest.files
@@ -125,6 +126,15 @@ def _layout_from_journal(latest: Clustering, snapshot: Snapshot) -> LayoutInfo:
         bytes_since=int(snapshot.sizes[~clustered].sum()),
         tree=describe_tree(latest.largest_run.layout()) if curve_traits(operation.curve).needs_workload else None,
     )
+
+
+def history(handle: Handle) -> tuple[Operation, ...]:
+    """All operations, the latest first, each with what the scans recorded after it read."""
+    operations = [record.operation for record in reversed(read_history(handle.home))]
+    times = sorted({operation.time_ms for operation in operations})
+    measured = dict(zip(times, read_reservoir(handle).shares_since(times), strict=True)) if times else {}
+    with_scans = ((operation, *measured[operation.time_ms]) for operation in operations)
+    return tuple(dataclasses.replace(o, share_measured=share, scans=scans) for o, share, scans in with_scans)
 
 
 def _layout_from_log(handle: Handle) -> LayoutInfo | None:

@@ -211,7 +211,7 @@ def _read_state(version: TableVersion, request: OptimizeRequest) -> _TableState:
     check_index_version(version.handle)
     version.reader.check()
     fields = version.find_keys(request.by)
-    files = select_partitions(version.handle, version.snapshot, request.where)
+    files = select_partitions(version, request.where)
     if not version.reader.footers_count:
         return _TableState(snapshot=files, rows=np.zeros(len(files), np.int64), columns=())
     bound = bind_fresh_index(version, files, writes=request.into is None)

@@ -59,7 +59,7 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Re
         version = open_version(handle)
         check_rewritable(version)
         check_index_version(handle)
-        files = select_partitions(handle, version.snapshot, where)
+        files = select_partitions(version, where)
         bins = [identify_files(files, numbers) for numbers in pack(files, target, smallest)]
         if bins:
             _check_writable(spark, version.reader)

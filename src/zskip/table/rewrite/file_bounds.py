@@ -11,7 +11,7 @@ from zskip.advisor.maintenance.row_scale import Bounds, scale_of
 from zskip.index import BoundIndex
 from zskip.layout.layout import Layout
 from zskip.records import ALL_NULL, Field, Floats, Ints, Snapshot, Values
-from zskip.table.index_binding import bind_index, complete_in_memory
+from zskip.table.index_binding import complete_in_memory
 from zskip.table.refresh_index import refresh_index
 from zskip.table.version import TableVersion
 
@@ -20,8 +20,7 @@ def bind_fresh_index(version: TableVersion, files: Snapshot, *, writes: bool) ->
     """Bind an index that knows all files of a version to some; writes: whether to bring the one on disk up to date."""
     if not writes:
         return complete_in_memory(version.handle, files)
-    refresh_index(version, new_only=True)
-    return bind_index(version.handle, files, warn=False)
+    return refresh_index(version, new_only=True).bind(files)
 
 
 def read_bounds(bound: BoundIndex, fields: Sequence[Field], layout: Layout | None = None) -> list[Bounds]:

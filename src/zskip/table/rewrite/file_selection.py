@@ -9,27 +9,27 @@ import numpy as np
 
 from zskip.errors import ConflictError, PredicateError
 from zskip.formats.footers.inspection import Inspection, inspect_footers
-from zskip.predicate import Columns, columns_of, is_unread, parse
+from zskip.predicate import columns_of, is_unread, parse
 from zskip.records import FileIdentity, LiveFiles, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_metadata, complete_in_memory
-from zskip.table.session import is_case_sensitive, merges_schemas, time_zone
+from zskip.table.session import is_case_sensitive, merges_schemas
+from zskip.table.version import TableVersion
 
 if TYPE_CHECKING:
     from zskip.spark.formats import Reader
 
 
-def select_partitions(handle: Handle, snapshot: Snapshot, where: str | None) -> Snapshot:
+def select_partitions(version: TableVersion, where: str | None) -> Snapshot:
     """Select the files of partitions for which `where` is true; with hidden partitions, files all of whose rows match.
 
     Raises PredicateError where it is no predicate, where it names other columns, or where partition values alone
     cannot decide it; ColumnError for unknown columns.
     """
+    handle, snapshot, columns = version.handle, version.snapshot, version.columns
     if where is None:
         return snapshot
-    case_sensitive = is_case_sensitive(handle)
-    columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
-    predicate = parse(where, columns, timezone=time_zone(handle))
+    predicate = parse(where, columns, timezone=version.timezone)
     names = snapshot.partition_names
     for column in columns_of(predicate):
         if column.path[0] not in names and not snapshot.has_hidden_partitions:
@@ -49,7 +49,7 @@ def select_partitions(handle: Handle, snapshot: Snapshot, where: str | None) -> 
         from zskip.spark.scan.statement import prune_statement
 
         fields = [field for field in columns.fields if field.name in names or snapshot.has_hidden_partitions]
-        result = prune_statement(handle.spark, bound, where, fields, case_sensitive=case_sensitive)
+        result = prune_statement(handle.spark, bound, where, fields, case_sensitive=version.case_sensitive)
     if (result.kept & ~result.full).any():
         unknown = "; ".join(leaf.sql for leaf in result.leaves if leaf.reason)
         raise PredicateError(

@@ -180,10 +180,7 @@ def _plan(
     handle, reader = version.handle, version.reader
     check_index_version(handle)
     fields = version.find_keys(request.by)
-    if only is None:
-        files = select_partitions(handle, reader.snapshot, request.where)
-    else:
-        files = select_unchanged(reader.snapshot, only)
+    files = select_partitions(version, request.where) if only is None else select_unchanged(reader.snapshot, only)
     reader = reader.select(files)
     if len(files):
         frame = reader.live_rows(spark)
@@ -308,7 +305,7 @@ def _measure_before(handle: Handle, plan: _Plan, sample: Sample, chosen: ChosenL
 def unchanged(version: TableVersion, timer: StepTimer) -> RewriteResult:
     """The result for a table that should stay as it is."""
     snapshot = version.snapshot
-    layout = last_layout(version.handle, snapshot)
+    layout = last_layout(version)
     return RewriteResult(
         path=version.handle.storage.root,
         version=snapshot.version,

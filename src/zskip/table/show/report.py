@@ -26,10 +26,9 @@ from zskip.table.advice.workload_cost import measure_queries
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.optimize_request import AUTO, Given, check_arguments, check_request
-from zskip.table.read.info import describe, find_known, resolve_orderable
+from zskip.table.read.info import describe, find_known, history, resolve_orderable
 from zskip.table.rewrite.maintain import maintain
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
-from zskip.table.show.history import history
 from zskip.table.version import TableVersion, open_version
 from zskip.version import __version__
 

@@ -167,7 +167,8 @@ def _record_and_index(
     if chosen is None or indexed is None or result.predicted_share_after is not None:
         return result
     # Of these rows no sample was drawn.
-    bound = indexed.bind(np.array([path.rpartition("/")[2] in names for path in indexed.snapshot.paths], np.bool_))
+    is_new = np.array([path.rpartition("/")[2] in names for path in version.snapshot.paths], np.bool_)
+    bound = indexed.bind(version.snapshot.select(is_new))
     rows = np.maximum(bound.rows, 0)
     for field in plan.fields:
         stats = bound.column(field.path) if field.computed else None

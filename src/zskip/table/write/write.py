@@ -71,6 +71,7 @@ def write(
 ) -> WriteResult:
     """Write rows to a new table, or to one that exists; `zskip.write` describes the arguments."""
     spark = check_frame(df)
+    partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     if mode not in MODES:
         raise InputError(f'mode={mode!r} is not one of "error", "append", "overwrite"')
     if not request.by:
@@ -107,9 +108,8 @@ def _new_columns(spark: SparkSession, df: DataFrame, partition_by: Sequence[str]
 
     case_sensitive = is_session_case_sensitive(spark)
     names = {column_key(name, case_sensitive): name for name in df.columns}
-    partition_names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-    keys = [column_key(str(name), case_sensitive) for name in partition_names]
-    for name, key in zip(partition_names, keys, strict=True):
+    keys = [column_key(str(name), case_sensitive) for name in partition_by]
+    for name, key in zip(partition_by, keys, strict=True):
         if key not in names:
             raise ColumnError(
                 f'partition_by names "{name}", which is not a column; the columns are {", ".join(df.columns)}'
@@ -203,7 +203,7 @@ def _write_new_iceberg_table(
     definition = TableDefinition(
         columns=to_arrow_schema(read_struct(schema_json)),
         schema_json=schema_json,
-        partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
+        partition_by=tuple(partition_by),
         case_sensitive=is_session_case_sensitive(spark),
     )
     handle, timer = open_in_catalog(target.catalog.draft(definition), spark, None), StepTimer()
@@ -238,16 +238,15 @@ def _is_empty_iceberg_table(target: WriteTarget) -> bool:
 
 def _check_partitions(handle: Handle, partition_by: Sequence[str], name: str) -> None:
     """Raise InputError if partition columns are named that are not the table's."""
-    partition_names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-    if not partition_names:
+    if not partition_by:
         return
     if isinstance(handle.format, IcebergFormat):
-        handle.format.check_partitions(partition_names, case_sensitive=is_case_sensitive(handle))
+        handle.format.check_partitions(list(partition_by), case_sensitive=is_case_sensitive(handle))
         return
     names = [field.name for field in handle.format.snapshot().partition_fields]
-    if [name.lower() for name in partition_names] != [name.lower() for name in names]:
+    if [name.lower() for name in partition_by] != [name.lower() for name in names]:
         now = f"partitioned by {', '.join(names)}" if names else "not partitioned"
-        raise InputError(f'partition_by={partition_names}: "{name}" is {now}; leave partition_by out')
+        raise InputError(f'partition_by={list(partition_by)}: "{name}" is {now}; leave partition_by out')
 
 
 def _fit_to_table(df: DataFrame, version: TableVersion, request: OptimizeRequest) -> tuple[DataFrame, WritePlan]:
