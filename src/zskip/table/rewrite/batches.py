@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -119,19 +119,14 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> RewriteResu
         note, open_batches = _begin(handle, request, chosen, before, interrupted)
     progress = _Progress(open_batches, before.snapshot.root)
     with timer.step("batches"), open_target(handle, request.into) as target, progress.show():
-
-        def job(request: OptimizeRequest, batch: Batch) -> _BatchJob:
-            return _BatchJob(
-                handle=handle, target=target, request=request, state=before, batch=batch, progress=progress
-            )
-
         if chosen.curve == AUTO and open_batches:
             # The first batch chooses the curve for all.
-            job(chosen, open_batches[0])()
+            _rewrite_batch(handle, target, chosen, before, progress, open_batches[0])
             chosen = dataclasses.replace(chosen, curve=progress.results[0].curve if progress.results else AUTO)
             if chosen.into is None:
                 write_note(handle.home, dataclasses.replace(note, curve=chosen.curve))
-        jobs = [job(chosen, batch) for batch in open_batches[len(progress.results) :]]
+        rewrite = partial(_rewrite_batch, handle, target, chosen, before, progress)
+        jobs = [partial(rewrite, batch) for batch in open_batches[len(progress.results) :]]
         run_concurrently(spark, jobs, 1 if _has_one_writer(handle) else request.jobs)
     if request.into is None:
         forget_note(handle.home, note)
@@ -318,45 +313,34 @@ class _Progress:
                 self._bar.update(self._bytes // _MEGA, self._total // _MEGA)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _BatchJob:
-    """The rewrite of one batch."""
+def _rewrite_batch(
+    handle: Handle, target: Handle, request: OptimizeRequest, state: _TableState, progress: _Progress, batch: Batch
+) -> None:
+    """Rewrite a batch without the files that others change meanwhile."""
+    from zskip.spark.jobs import forget_shuffles
 
-    handle: Handle
-    target: Handle
-    request: OptimizeRequest
-    state: _TableState
-    batch: Batch
-    progress: _Progress
-
-    def __call__(self) -> None:
-        """Rewrite the batch without the files that others change meanwhile."""
-        from zskip.spark.jobs import forget_shuffles
-
-        batch: Batch | None = self.batch
-        result = None
-        for tries_left in reversed(range(_TRIES)):
-            if batch is None:
-                break
-            try:
-                result = optimize(self.handle, self._job(batch), self.target)
-                break
-            except ConflictError as error:
-                if not tries_left or self.request.into is not None:
-                    raise
-                _log.info("%s; trying again with the rest of the batch", error)
-                batch = _live_part(LiveFiles(self.handle.format.snapshot()), batch)
-        self.progress.add(self.batch, result)
-        # Executors keep the shuffle of a batch on their disks until the driver has forgotten it.
-        forget_shuffles(self.handle.need_spark("optimize()"))
-
-    def _job(self, batch: Batch) -> RewriteJob:
-        numbers = self.state.live.find(batch.files)
-        return RewriteJob(
-            options=dataclasses.replace(self.request, files=batch.new_files, max_batch=None, jobs=1),
-            only=frozenset(batch.files),
-            beside=weigh_other_files(self.state.columns, self.state.rows, numbers[numbers >= 0]),
+    left: Batch | None = batch
+    result = None
+    for tries_left in reversed(range(_TRIES)):
+        if left is None:
+            break
+        numbers = state.live.find(left.files)
+        job = RewriteJob(
+            options=dataclasses.replace(request, files=left.new_files, max_batch=None, jobs=1),
+            only=frozenset(left.files),
+            beside=weigh_other_files(state.columns, state.rows, numbers[numbers >= 0]),
         )
+        try:
+            result = optimize(handle, job, target)
+            break
+        except ConflictError as error:
+            if not tries_left or request.into is not None:
+                raise
+            _log.info("%s; trying again with the rest of the batch", error)
+            left = _live_part(LiveFiles(handle.format.snapshot()), left)
+    progress.add(batch, result)
+    # Executors keep the shuffle of a batch on their disks until the driver has forgotten it.
+    forget_shuffles(handle.need_spark("optimize()"))
 
 
 def _result(

@@ -59,7 +59,7 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
     check_index_version(handle)
     progress = _Progress()
     table = first = progress.plan(handle, request, version)
-    refit = find_refit(handle, request, table)
+    refit = find_refit(table, request.unseen)
     refit_text = "" if refit is None else str(refit)
     if request.dry_run:
         predicted = _predict(first)

@@ -30,7 +30,7 @@ from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.version import TableVersion
 from zskip.units import show_size
 
-_MOST_QUERIES = 300
+MOST_QUERIES = 300
 """Queries of the workload to choose batches by; of more, some are drawn by weight."""
 _log = logging.getLogger("zskip")
 
@@ -53,6 +53,8 @@ class PlannedTable:
     clustering: Clustering | None
     rows: Ints
     columns: Sequence[Bounds]
+    parsed: ParsedWorkload
+    """The queries that chose the batches."""
     plan: MaintenancePlan
 
     @property
@@ -121,6 +123,7 @@ def plan_table(
         clustering=clustering,
         rows=rows,
         columns=columns,
+        parsed=parsed,
         plan=plan,
     )
 
@@ -178,7 +181,7 @@ def _largest_run(clustering: Clustering) -> Ints | None:
 
 def _read_ranges(fields: Sequence[Field], parsed: ParsedWorkload) -> list[tuple[dict[int, tuple[Any, Any]], float]]:
     """Read the ranges of the clustering columns in queries, with weights."""
-    parsed = parsed.draw(_MOST_QUERIES, 0)
+    parsed = parsed.draw(MOST_QUERIES, 0)
     numbers = {field.path: i for i, field in enumerate(fields)}
     weighted_ranges = []
     for predicate, weight in zip(parsed.predicates, parsed.weights.tolist(), strict=True):

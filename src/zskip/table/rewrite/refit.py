@@ -12,16 +12,11 @@ from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.layout.layout import Layout
 from zskip.layout.sampling import bernoulli_fraction
 from zskip.records import Floats, Ints, Sample
-from zskip.table.advice.advise import parse_workload
-from zskip.table.handle import Handle
 from zskip.table.predicates import name_keys
-from zskip.table.rewrite.maintenance_plan import PlannedTable
-from zskip.table.rewrite.maintenance_request import MaintenanceRequest
+from zskip.table.rewrite.maintenance_plan import MOST_QUERIES, PlannedTable
 
 _GAIN = 0.8
 """A new tree is worth fitting where it reads less than this part of what is read now."""
-_MOST_QUERIES = 300
-"""Queries of the workload to look at; of more, some are drawn by weight."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -51,18 +46,18 @@ class Refit:
         return np.sort(order[: int(np.searchsorted(spent, budget, side="right"))])
 
 
-def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable) -> Refit | str | None:
+def find_refit(table: PlannedTable, unseen: float) -> Refit | str | None:
     """Compare the table with a tree fitted anew to its workload; None where that would not read 20 % less.
 
     Only a table whose rows lie by a tree is looked at. Spark draws a sample, one job, which is saved where queries read
-    about what the tree was fitted to let them read; without Spark the answer is a sentence.
+    about what the tree was fitted to let them read; without Spark the answer is a sentence. unseen: share of tomorrow's
+    queries that the workload does not tell.
     """
     if table.layout is None or not table.layout.curve.needs_workload or table.clustering is None:
         return None
-    workload, parsed = parse_workload(handle, table.snapshot, request.workload)
-    parsed = parsed.draw(_MOST_QUERIES, 0)
-    if not len(workload):
+    if not len(table.parsed):
         return None
+    handle, parsed = table.version.handle, table.parsed.draw(MOST_QUERIES, 0)
     kept = np.array([table.bound.prune(predicate).kept for predicate in parsed.predicates])
     reads: Floats = parsed.weights @ kept
     # Files that came since are no reason for another tree.
@@ -82,7 +77,7 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
     target = Target(
         files=np.maximum(np.rint(sizes / table.target).astype(np.int64), partition_rows > 0),
         partition_rows=partition_rows,
-        unseen=request.unseen,
+        unseen=unseen,
     )
     sample = _draw(table, int(target.files.sum()))
     named = name_keys(handle, table.snapshot, table.fields, parsed.predicates)

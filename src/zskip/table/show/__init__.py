@@ -1,1 +1,1 @@
-"""What people look at: the report of a table and its history."""
+"""What people look at: the report of a table."""
