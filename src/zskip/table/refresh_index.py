@@ -22,7 +22,6 @@ from zskip.index import (
     DamagedIndexError,
     Gaps,
     Index,
-    Versions,
     bounds_spec,
     first_unambiguous,
     needs_sketch,
@@ -36,7 +35,7 @@ from zskip.records import ALL_NULL, Bools, Field, Ints, Snapshot
 from zskip.sketch import BuiltState, SketchOn, parse_sketch_on
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.table.handle import Handle
-from zskip.table.index_binding import load_index
+from zskip.table.index_binding import bind_loaded, load_index
 from zskip.table.predicates import other_meaning, table_columns
 from zskip.table.session import session_versions
 from zskip.table.version import TableVersion, file_positions
@@ -52,18 +51,14 @@ GRANULARITIES = ("file", "row_group")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RefreshedIndex:
-    """An index that knows all files of a snapshot."""
+    """An index that knows all files of a version."""
 
     index: Index
-    snapshot: Snapshot
-    case_sensitive: bool
-    versions: Versions | None
+    version: TableVersion
 
     def bind(self, files: Snapshot | None = None) -> BoundIndex:
-        """Bind it to some files of the snapshot, by default to all."""
-        return self.index.bind(
-            self.snapshot if files is None else files, case_sensitive=self.case_sensitive, versions=self.versions
-        )
+        """Bind it to some files of the version, by default to all."""
+        return bind_loaded(self.version.handle, self.index, self.version.snapshot if files is None else files)
 
 
 def refresh_index(
@@ -141,7 +136,7 @@ def refresh_index(
     finally:
         if reader is not None:
             reader.release()
-    return RefreshedIndex(index, snapshot, case_sensitive, versions)
+    return RefreshedIndex(index, version)
 
 
 def index_new_files(version: TableVersion, keys: Sequence[Field] = ()) -> RefreshedIndex | None:

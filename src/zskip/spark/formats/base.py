@@ -47,8 +47,6 @@ class EngineCommit:
     """Names of the added files, without directories."""
     rows: int
     """Rows in the added files."""
-    notes: tuple[str, ...] = ()
-    """What the files had that the added ones do not have, a sentence for each."""
 
 
 class Engine(Protocol):
