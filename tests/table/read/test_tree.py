@@ -7,7 +7,7 @@ import numpy as np
 from zskip.layout.fit import fit
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Workload
 from zskip.records import Field, Sample
-from zskip.table.read.tree import describe_tree
+from zskip.table.read.info import describe_tree
 from zskip.types import DataType
 
 

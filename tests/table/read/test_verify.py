@@ -20,7 +20,7 @@ from zskip.errors import ColumnError, InputError, PredicateError, ZskipWarning
 from zskip.index import BoundIndex
 from zskip.predicate import Column, to_sql
 from zskip.records import Verification
-from zskip.table.read.random_predicates import Probe, draw
+from zskip.table.read.verify import Probe, draw
 from zskip.types import DataType
 
 pytestmark = pytest.mark.spark

@@ -33,7 +33,7 @@ from zskip.advisor.workload.queries import parse_queries, read_text
 from zskip.advisor.workload.workload import Workload, draw, shape
 from zskip.errors import ColumnError, InputError
 from zskip.index import BoundIndex
-from zskip.layout.curves import curves_for
+from zskip.layout.curves import curves_for, default_curve
 from zskip.layout.pages import MOST_ROWS
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
 from zskip.predicate import (
@@ -189,13 +189,15 @@ def study_table(version: TableVersion, request: OptimizeRequest) -> Study:
     )
 
 
-def choose_columns(version: TableVersion, request: OptimizeRequest) -> Candidate | None:
-    """Choose the best layout; None where the table should stay as it is."""
+def choose_columns(version: TableVersion, request: OptimizeRequest) -> OptimizeRequest | None:
+    """Choose the columns by the workload; None where the table should stay as it is."""
     study = study_table(version, request)
     today = evaluate_current(study.question, study.layout, len(study.snapshot))
     columns = min(compare_column_counts(study.question, study.names), key=lambda c: c.kept).by
     best = compare_curves(study.question, columns)[0]
-    return best if best.kept < WORTH * today.kept else None
+    if best.kept >= WORTH * today.kept:
+        return None
+    return dataclasses.replace(request, by=best.by, curve=default_curve(1) if len(best.by) == 1 else request.curve)
 
 
 def parse_workload(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from dataclasses import dataclass
 
@@ -26,10 +25,9 @@ from zskip.layout.program import SMALLEST
 from zskip.layout.workload import Workload as RankedWorkload
 from zskip.predicate import columns_of
 from zskip.records import Field, Ints, Sample, Snapshot
-from zskip.table.advice.advise import choose_columns, describe_workload, parse_workload
+from zskip.table.advice.advise import describe_workload, parse_workload
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import AUTO, Beside, OptimizeRequest
-from zskip.table.version import TableVersion
 
 _HARDLY_ANY = 0.99
 """The share of nulls from which on a key is hardly one."""
@@ -55,15 +53,6 @@ def check_columns_and_curve(request: OptimizeRequest) -> None:
     by = request.by or ("a", "b")
     curve = default_curve(len(by)) if request.curve == AUTO else curve_for(request.curve, len(by))
     check_curve(by, curve, request.build)
-
-
-def choose_request_columns(version: TableVersion, request: OptimizeRequest) -> OptimizeRequest | None:
-    """Choose the columns by the workload; None where the table should stay as it is."""
-    advised = choose_columns(version, request)
-    if advised is None:
-        return None
-    curve = default_curve(1) if len(advised.by) == 1 else request.curve
-    return dataclasses.replace(request, by=advised.by, curve=curve)
 
 
 def choose_layout(

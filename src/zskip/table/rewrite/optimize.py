@@ -23,11 +23,11 @@ from zskip.formats.compression import Compression
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import bernoulli_fraction
 from zskip.records import Field, FileIdentity, Ints, LiveFiles, RewriteResult, Sample, Snapshot
+from zskip.table.advice.advise import choose_columns
 from zskip.table.advice.choose_layout import (
     ChosenLayout,
     check_columns_and_curve,
     choose_layout,
-    choose_request_columns,
 )
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version, complete_in_memory
@@ -94,7 +94,7 @@ def _optimize(handle: Handle, job: RewriteJob, target: Handle | None) -> Rewrite
     timer, version = StepTimer(), open_version(handle)
     if not request.by:
         with timer.step("advise"):
-            advised = choose_request_columns(version, request)
+            advised = choose_columns(version, request)
         if advised is None:
             return unchanged(version, timer)
         # The advice took a while, and has released what it read.
