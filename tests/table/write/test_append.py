@@ -231,7 +231,7 @@ def test_a_failed_commit_leaves_the_table_as_it_was(
     maker, path = FORMATS[0], tmp_path / "t"
     maker.append(path, content(40), partitioned=False)
 
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: object, **options: object) -> None:
         raise ConflictError("refused")
 
     monkeypatch.setattr(ParquetFormat, "append", fail)

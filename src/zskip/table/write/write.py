@@ -267,12 +267,15 @@ def _overwrite(
     assert handle is not None, "only a table that exists is overwritten"
     if handle.is_on_main:
         check_does_not_read(df, target)
-    handle.format.check_appendable(overwrites=True)
     timer = StepTimer()
     with timer.step("check"):
+        is_directory = handle.format.is_plain and handle.catalog_table is None
+        # Before the format's own check, which lists the files unless they were listed.
+        snapshot = handle.format.snapshot() if is_directory else None
+        handle.format.check_appendable(overwrites=True)
         check_index_version(handle)
-        if handle.format.is_plain and handle.catalog_table is None:
-            check_not_encrypted(handle.storage, handle.format.snapshot())
+        if snapshot is not None:
+            check_not_encrypted(handle.storage, snapshot)
             columns = _new_columns(spark, df, partition_by)
             frame, plan = columns.frame, _plan(spark, handle.storage.root, columns, request)
         else:
