@@ -173,6 +173,9 @@ SKIPPING = {
     GROUPED: 5,
     "SELECT * FROM (SELECT k, sum(v) FROM fact GROUP BY k) JOIN dim ON k = di WHERE y = 3": 5,
     "SELECT DISTINCT k FROM fact JOIN dim ON k = di WHERE rand() < 2 AND y = 3": 5,
+    # Rows of a subquery that match nothing outside of it change nothing.
+    "SELECT di FROM dim WHERE y = 3 AND NOT EXISTS (SELECT 1 FROM fact WHERE k = di AND v = 2)": 5,
+    "SELECT di FROM dim WHERE y = 3 AND (m = 1 OR EXISTS (SELECT 1 FROM fact WHERE k = di AND v = 2))": 5,
 }
 
 
@@ -184,6 +187,8 @@ KEEPING = [
     "SELECT id FROM fact WHERE k NOT IN (SELECT di FROM dim WHERE y = 3 AND di IS NOT NULL)",
     "SELECT id, k IN (SELECT di FROM dim WHERE y = 3 AND di IS NOT NULL) OR v = 2 FROM fact",
     "SELECT id FROM fact WHERE v = 3 OR k IN (SELECT di FROM dim WHERE y = 3)",
+    # One null in the subquery makes NOT IN null for all rows outside.
+    "SELECT dn FROM dim WHERE y = 3 AND dn NOT IN (SELECT n FROM fact)",
     "SELECT id FROM fact JOIN (SELECT * FROM dim WHERE y = 3) ON n <=> dn",
     "SELECT id FROM fact JOIN (SELECT * FROM dim WHERE y = 3) ON k % 3 = di",
     "SELECT id FROM fact JOIN (SELECT * FROM dim WHERE y = 3) ON k > di AND v = 1",
