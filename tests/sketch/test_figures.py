@@ -259,13 +259,13 @@ def test_no_circle_hides_a_place() -> None:
     for _ in range(300):
         lat, lon = rng.choice([-90.0, 90.0, rng.uniform(-90, 90)]), rng.choice([-180.0, 180.0, rng.uniform(-180, 180)])
         meters = float(10 ** rng.uniform(3, 6.5))
-        answer = near(sketch, lat, lon, meters, states.stack)
+        answer = near(sketch, lat, lon, meters, states)
         truth = [bool((geo_distance(*file, lat, lon) <= meters).any()) for file in files]
         assert all(answer.may_match | ~np.array(truth))
         kept += int(answer.may_match[:60].sum())
         by_bounds += int(near(sketch, lat, lon, meters, bounds).may_match.sum())
     assert kept <= 0.5 * by_bounds, (kept, by_bounds)
-    stack = states.stack
+    stack = states
     nearest = least_distance(10.0, 20.0, stack)
     for i, (lat, lon) in enumerate(files):
         assert nearest[stack.file == i].min() <= geo_distance(lat, lon, 10.0, 20.0).min() + 1e-3
