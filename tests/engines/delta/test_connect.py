@@ -33,9 +33,7 @@ rows.write.format("delta").options(**MAPPED).save(path + "/delta")
 spark.sql(f"ALTER TABLE delta.`{path}/delta` RENAME COLUMN v TO w")
 spark.sql(f"DELETE FROM delta.`{path}/delta` WHERE id % 10 = 3")
 iceberg = rows.withColumnRenamed("v", "w").writeTo("ice.db.t").using("iceberg")
-iceberg = iceberg.tableProperty("write.delete.mode", "merge-on-read")
 iceberg.tableProperty("write.distribution-mode", "none").create()
-spark.sql("DELETE FROM ice.db.t WHERE id % 10 = 3")
 def files_read(frame):
     frame.collect()
     metrics = [m for plan in frame.executionInfo.metrics._metrics for m in plan.metrics]
