@@ -83,9 +83,9 @@ class _Space:
         self._lower, self._upper = (np.stack(sides, axis=1) for sides in zip(*ranges, strict=True))
         self._others = others
 
-    def count(self, group: Ints) -> int:
-        """How many others a group's box meets."""
-        return int(self._met(group, self._others).sum())
+    def count(self, group: Ints, columns: Sequence[int] | None = None) -> int:
+        """How many others a group's box meets, by default in all columns."""
+        return int(self._met(group, self._others, columns).sum())
 
     def needed(self, group: Ints) -> tuple[int, ...]:
         """The columns without which a group's box would meet more others."""
@@ -93,7 +93,7 @@ class _Space:
         met = self.count(group)
         for column in reversed(range(len(columns))):
             fewer = [i for i in columns if i != column]
-            if int(self._met(group, self._others, fewer).sum()) == met:
+            if self.count(group, fewer) == met:
                 columns = fewer
         return tuple(columns)
 

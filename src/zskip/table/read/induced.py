@@ -71,7 +71,7 @@ def _is_spelled(data_type: DataType) -> bool:
 
 def _range_sql(name: str, files: ColumnStats) -> str:
     """What holds for a column in all rows of some files; empty if nothing does."""
-    column, kind = quote(name), files.type
+    column, kind = name_sql(Column((name,), files.type)), files.type
     may_be_null = bool((files.nulls != 0).any())
     valued = files.take(np.flatnonzero(files.nulls != ALL_NULL))
     if not len(valued.lower):
@@ -87,11 +87,6 @@ def _range_sql(name: str, files: ColumnStats) -> str:
     else:
         text = f"{column} = {least}" if least == greatest else f"{column} BETWEEN {least} AND {greatest}"
     return f"({text} OR {column} IS NULL)" if text and may_be_null else text
-
-
-def quote(name: str) -> str:
-    """A column's name in SQL, as it is where no engine needs quotes."""
-    return name_sql(Column((name,), DataType("string")))
 
 
 def _lower_sql(value: Encoded, data_type: DataType) -> str | None:

@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 
 from zskip.errors import public_methods
 from zskip.index import BoundIndex
-from zskip.predicate import columns_of
+from zskip.predicate import Predicate, columns_of
 from zskip.records import Ints, LeafReport, ScanReport, Snapshot
 from zskip.table.handle import Handle
-from zskip.table.predicates import read_where
 from zskip.table.read.kept_file import KeptFile
 
 if TYPE_CHECKING:
@@ -34,6 +33,8 @@ class ScanPlan:
     """
 
     where: str | pc.Expression | None
+    condition: Predicate = field(repr=False)
+    """What `where` is to the index."""
     report: ScanReport
     """Files, bytes, row groups and rows to read and in total, and what each part of the predicate skips, or why not."""
     handle: Handle = field(repr=False)
@@ -93,9 +94,8 @@ class ScanPlan:
         """
         from zskip.table.read.induced import induced_predicate
 
-        condition = read_where(self.handle, self.snapshot, self.where)
         kept = np.isin(np.arange(len(self.snapshot)), self.kept)
-        names = [column.path[0] for column in columns_of(condition)]
+        names = [column.path[0] for column in columns_of(self.condition)]
         boxes = induced_predicate(self.bound, kept, names)
         end = "\n" if "--" in str(self.where) else ""  # A comment ends with its line.
         where = f"({self.where}{end})" if isinstance(self.where, str) else None

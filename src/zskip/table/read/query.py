@@ -119,6 +119,7 @@ def plan_snapshot(handle: Handle, snapshot: Snapshot, where: str | pc.Expression
         workload_recorder.note(lambda: text_of([predicate]), report)
     return ScanPlan(
         where=where,
+        condition=predicate,
         report=report,
         handle=handle,
         bound=bound,

@@ -154,8 +154,9 @@ final class Broadcasts {
     if (node instanceof ProjectExec) {
       Seq<NamedExpression> named = ((ProjectExec) node).projectList();
       if (!Delta.isChange(index.files)) return columns.projected(named);
-      isSearch |= Merge.isSearch(named);
-      return columns.projected(Merge.withoutAdded(named));
+      Seq<NamedExpression> others = Merge.withoutAdded(named);
+      isSearch |= others.size() < named.size();
+      return columns.projected(others);
     }
     if (node instanceof UnionExec) return columns.renamed(below.output(), node.output());
     boolean same = node instanceof WholeStageCodegenExec

@@ -123,8 +123,9 @@ final class JoinSearch {
     if (node instanceof Project) {
       Seq<NamedExpression> named = ((Project) node).projectList();
       if (!target.isMerge()) return columns.projected(named);
-      isMergeSearch |= Merge.isSearch(named);
-      return columns.projected(Merge.withoutAdded(named));
+      Seq<NamedExpression> others = Merge.withoutAdded(named);
+      isMergeSearch |= others.size() < named.size();
+      return columns.projected(others);
     }
     if (node instanceof Union) return columns.renamed(below.output(), node.output());
     if (node instanceof Sort) return columns;

@@ -22,10 +22,7 @@ final class Merge {
 
   private Merge() {}
 
-  /** Whether a projection adds the columns. */
-  static boolean isSearch(Seq<NamedExpression> named) { return withoutAdded(named).size() < named.size(); }
-
-  /** A projection without the columns that Delta adds. */
+  /** A projection without the columns that Delta adds; as many if it adds none. */
   static Seq<NamedExpression> withoutAdded(Seq<NamedExpression> named) {
     List<NamedExpression> others = new ArrayList<>();
     for (NamedExpression one : Scala.list(named)) {

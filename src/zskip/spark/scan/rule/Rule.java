@@ -50,6 +50,7 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
 
   private LogicalPlan bindIndexes(LogicalPlan plan) {
     LogicalPlan bound = Relations.apply(plan, tables);
+    if (bound == plan) return plan;
     LogicalPlan pushed = Merge.pushDown(bound);
     return pushed == bound ? bound : Relations.apply(pushed, tables);
   }
