@@ -24,7 +24,7 @@ STAMP = "zskip-installed"
 UNFINISHED = "unfinished"
 TASKS = {
     "demo": "cluster TPC-H data and answer the same queries before and after",
-    "test": "run the tests of ten minutes; `--rest` runs what is left out, `--nightly` what repeats at random, `--all` "
+    "test": "run the tests of twelve minutes; `--rest` runs the others, `--nightly` what repeats at random, `--all` "
     "all; more arguments go to pytest; `--spark 3.5` runs the Spark tests on Spark 3.5, `--once` each with its first "
     "parameters",
     "test-engines": "run the tests against Delta Lake, Iceberg, Hudi and HDFS themselves, which Maven fetches; "
@@ -157,7 +157,7 @@ def demo(rest: "list[str]") -> int:
 
 
 def test(rest: "list[str]") -> int:
-    """The tests of ten minutes, all tests, or those that ten minutes leave out; on either version of Spark."""
+    """The tests of twelve minutes, all tests, or those that these leave out; on either version of Spark."""
     parser = tier_parser("quick", "once", "rest", "nightly", "all")
     parser.add_argument("--spark", choices=["3.5", "4.1"], default="4.1")
     options, more = parser.parse_known_args(rest)
