@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -76,11 +77,9 @@ print("done")
 @pytest.mark.slow  # A server in a JVM of its own.
 def test_the_formats_own_readers_read_the_rows_of_a_version(tmp_path: Path) -> None:
     pytest.importorskip("grpc")
-    from conftest import ENGINES, JARS
-
-    if not {"delta", "iceberg"} <= set(ENGINES):
+    jars = os.environ["ZSKIP_ENGINE_JARS"].split(os.pathsep)
+    if not any("iceberg" in jar for jar in jars):
         pytest.skip("it takes both formats' jars")
-    jars = ",".join(map(str, JARS))
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path), jars]
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), ",".join(jars)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
