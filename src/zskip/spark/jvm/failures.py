@@ -31,6 +31,7 @@ _FILE = re.compile(
 )
 _CAUSE = re.compile(r"^\s*Caused by: (.*)$", re.M)
 _PYTHON = re.compile(r"^Traceback \(most recent call last\):\n(?:\s.*\n)*(\S.*)$", re.M)
+_RPC = re.compile(r'^\s*details = "(.*)"$', re.M)
 _MOST_CAUSES = 20
 _CLASS = re.compile(r"^(?:[a-z_$][\w$]*\.)+([A-Z][\w$]*)(?:: |$)")
 
@@ -107,8 +108,10 @@ def root_cause(text: str) -> str:
 
     >>> root_cause("org.apache.spark.SparkException: Job aborted\\nCaused by: java.io.IOException: broken\\n  at x")
     'IOException: broken'
+    >>> root_cause('<_InactiveRpcError of RPC that terminated with:\\n\\tdetails = "Invalid token"\\n>')
+    'Invalid token'
     """
-    causes = _PYTHON.findall(text) or _CAUSE.findall(text)
+    causes = _PYTHON.findall(text) or _CAUSE.findall(text) or _RPC.findall(text)
     causes = causes or [line for line in text.splitlines() if line.strip()][:1] or ["no reason given"]
     return _CLASS.sub(lambda m: f"{m[1]}: ", causes[-1].strip())[:500].rstrip(": ")
 
