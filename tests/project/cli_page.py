@@ -13,7 +13,7 @@ from zskip import cli
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 _GENERATED = re.compile(r"(?<=<!-- from the help of the commands -->\n).*?(?=## Limits)", re.DOTALL)
-_SHARED = ("--index-path", "--format", "--json")
+_SHARED = ("--index-path", "--format", "--json", "--remote")
 """Options that the head of the page explains."""
 
 

@@ -137,12 +137,16 @@ def free_port() -> int:
 def connect_server(
     place: Path, settings: Mapping[str, str] | None = None, *, token: str | None = None
 ) -> Iterator[Server]:
-    """A running server, or a skipped test where this PySpark has none."""
+    """A running server, or a skipped test where this PySpark has none.
+
+    token: what clients must authenticate with; before 4.0 servers know none.
+    """
     pytest.importorskip("grpc")
     pyspark = pytest.importorskip("pyspark")
-    if pyspark.__version__ < "4" and not JAR:
+    is_older = pyspark.__version__ < "4"
+    if is_older and not JAR:
         pytest.skip("before Spark 4 the server is no part of PySpark: ZSKIP_CONNECT_JAR names its jar")
-    server = Server(place, settings or {}, token)
+    server = Server(place, settings or {}, None if is_older else token)
     try:
         server.start()
         yield server

@@ -9,6 +9,7 @@ import typer
 import zskip
 from zskip.cli.app import app, show_page
 from zskip.cli.options import AsJson, takes_options_of
+from zskip.cli.remote import REMOTE
 from zskip.cli.tables import can_open_without_spark, show, start_session
 
 Tables = Annotated[
@@ -25,7 +26,9 @@ app.add_typer(lake_app, name="lake")
 
 
 def _open(tables: list[str], exclude: list[str] | None, *, spark: bool = False) -> zskip.Lake:
-    needs_spark = spark or not all(_is_path(table) and can_open_without_spark(table) for table in tables)
+    needs_spark = (
+        spark or REMOTE.get() or not all(_is_path(table) and can_open_without_spark(table) for table in tables)
+    )
     return zskip.lake(start_session() if needs_spark else None, *tables, exclude=exclude or ())
 
 

@@ -12,6 +12,7 @@ import typer
 import zskip
 from zskip.cli.app import app
 from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath, name_flags, takes_options_of
+from zskip.cli.remote import REMOTE, remote_session
 from zskip.errors import InputError
 from zskip.options import options_of
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def open_table(path: str, index_path: str | None, format_name: str | None, *, spark: bool = False) -> zskip.Table:
-    """Open a table without Spark where that is possible, else through a session."""
-    if spark or not (can_open_without_spark(path) and can_open_without_spark(index_path or "")):
+    """Open a table without Spark where that is possible and no server is named, else through a session."""
+    if spark or REMOTE.get() or not (can_open_without_spark(path) and can_open_without_spark(index_path or "")):
         return zskip.table(start_session(), path, index_path=index_path, format=format_name)
     return zskip.open(path, index_path=index_path, format=format_name)
 
@@ -39,7 +40,10 @@ def can_open_without_spark(path: str) -> bool:
 
 
 def start_session() -> SparkSession:
-    """Start or get a local Spark session."""
+    """The session of the server that `--remote` names, or a local one."""
+    url = REMOTE.get()
+    if url is not None:
+        return remote_session(url)
     from zskip.spark.jvm.session import local_session
 
     return local_session("zskip")
