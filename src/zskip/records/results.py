@@ -128,7 +128,7 @@ class WriteResult:
     seconds: dict[str, float]
     """By step, in the order the steps ran."""
     jobs: int
-    """Spark jobs that the call ran."""
+    """Spark jobs that the call ran; 0 where Spark Connect does not tell."""
 
     @classmethod
     def of(cls, result: RewriteResult, jobs: int) -> WriteResult:

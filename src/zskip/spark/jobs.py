@@ -15,7 +15,8 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from zskip.spark.jvm.compat import version
+from zskip.spark.jvm.compat import is_connected, version
+from zskip.spark.jvm.connect import copies_of
 from zskip.spark.jvm.failures import translated
 from zskip.spark.progress import show_progress
 
@@ -35,8 +36,12 @@ def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
     """Name the jobs of a step `zskip: <text>` in the Spark UI and show their progress on a terminal.
 
     Restores the names of the caller's thread afterwards. Ctrl-C cancels the jobs and raises KeyboardInterrupt. An error
-    of Spark becomes a ZskipError with its root cause.
+    of Spark becomes a ZskipError with its root cause. A connected session neither names jobs nor tells their progress.
     """
+    if is_connected(spark):
+        with translated(text), _interrupted(spark):
+            yield
+        return
     context = spark.sparkContext
     before = [context.getLocalProperty(name) for name in _PROPERTIES]
     group = f"zskip-{uuid.uuid4()}"
@@ -53,11 +58,31 @@ def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
 
 
 @contextmanager
+def _interrupted(spark: SparkSession) -> Iterator[None]:
+    """Let Ctrl-C stop what a connected session and its copies run for this thread in the block."""
+    tag = f"zskip-{uuid.uuid4()}"
+    spark.addTag(tag)
+    try:
+        yield
+    except KeyboardInterrupt:
+        for session in (spark, *copies_of(spark)):
+            session.interruptTag(tag)
+        raise
+    finally:
+        spark.removeTag(tag)
+
+
+@contextmanager
 def counting_jobs() -> Iterator[Callable[[SparkSession], int]]:
-    """Give a function that counts the jobs of the steps that this thread has begun within the block."""
+    """Give a function that counts the jobs of the steps that this thread has begun within the block.
+
+    A connected session does not tell: 0.
+    """
     groups: list[str] = []
 
     def count(spark: SparkSession) -> int:
+        if is_connected(spark):
+            return 0
         with suppress(Exception):  # other jobs may keep Spark's listeners busy for longer than it waits
             spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
         tracker = spark.sparkContext.statusTracker()
@@ -109,9 +134,9 @@ def run_concurrently(spark: SparkSession, tasks: Sequence[Callable[[], None]], m
     """Run functions in their order, at most `most` at a time, each in a thread of its own.
 
     After a failure no other function starts; the running ones finish, and then the error is raised. Ctrl-C cancels the
-    jobs of the running ones.
+    jobs of the running ones. A connected session runs them one by one.
     """
-    if most == 1 or len(tasks) < 2:
+    if most == 1 or len(tasks) < 2 or is_connected(spark):
         for task in tasks:
             task()
         return
@@ -158,7 +183,7 @@ def _join(threads: Sequence[threading.Thread], seconds: float = math.inf) -> Non
 
 def forget_shuffles(spark: SparkSession) -> None:
     """Let Spark delete the shuffles of finished jobs; before 4.1 it does when the driver's JVM collects garbage."""
-    if version(spark) < (4, 1):
+    if version(spark) < (4, 1) and not is_connected(spark):
         spark._jvm.System.gc()  # type: ignore[union-attr]
 
 

@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,6 +44,8 @@ _CONVERTER = "org.apache.parquet.format.converter"
 _SUMMARY_FILES = ("_common_metadata", "_metadata")
 _FIELD_ID = "parquet.field.id"
 _DEFAULT = "EXISTS_DEFAULT"
+_SIZES = {"string": 20, "binary": 100, "variant": 2048, "integer": 4, "float": 4, "date": 4, "boolean": 1}
+"""What values of types other than of 8 bytes take, about; as Spark guesses."""
 _BY_ID = "spark.sql.parquet.fieldId.read.enabled"
 """With this setting Spark matches columns by id, not by name, so statistics by name do not apply to them."""
 
@@ -77,7 +79,7 @@ def read_schema(spark: SparkSession, snapshot: Snapshot) -> TableSchema:
 
 def _read_schema(spark: SparkSession, snapshot: Snapshot) -> TableSchema:
     jvm = Jvm.of(spark)
-    declared = [jvm.call(_TYPE, "fromJson")(_drop_field_ids(text)) for text in snapshot.reading.declared or ()]
+    declared = [jvm.call(_TYPE, "fromJson")(without_field_ids(text)) for text in snapshot.reading.declared or ()]
     data = declared[0] if declared else _data_schema(spark, jvm, snapshot)
     partition, rows = _partitions(spark, jvm, snapshot, declared[1] if declared else None)
     data_json, partition_json = data.json(), partition.json()
@@ -109,7 +111,7 @@ def _read_schema(spark: SparkSession, snapshot: Snapshot) -> TableSchema:
     )
 
 
-def _drop_field_ids(schema_json: str) -> str:
+def without_field_ids(schema_json: str) -> str:
     """The schema without field ids, so that no session matches columns by id."""
     return json.dumps(json.loads(schema_json, object_hook=lambda part: {k: part[k] for k in part if k != _FIELD_ID}))
 
@@ -126,6 +128,26 @@ def read_struct(text: str) -> StructType:
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(text))
+
+
+def columns_json(frame: DataFrame) -> str:
+    """The columns of a frame in Spark's JSON, in each of which, and of whose parts, nulls may be."""
+
+    def allow_nulls(part: dict[str, Any]) -> dict[str, Any]:
+        return part | dict.fromkeys(part.keys() & {"nullable", "containsNull", "valueContainsNull"}, True)
+
+    return json.dumps(json.loads(frame.schema.json(), object_hook=allow_nulls))
+
+
+def guess_row_bytes(frame: DataFrame) -> float:
+    """About how many bytes a row takes, by the types of its columns."""
+
+    def size(kind: Any) -> int:
+        parts = [field["type"] for field in kind["fields"]] if kind.get("type") == "struct" else []
+        parts += [kind[name] for name in ("elementType", "keyType", "valueType") if name in kind]
+        return sum(size(part) if isinstance(part, dict) else _SIZES.get(part, 8) for part in parts)
+
+    return float(size(frame.schema.jsonValue()))
 
 
 def name_as_stored(frame: DataFrame, stored: str) -> DataFrame:
@@ -176,7 +198,8 @@ def add_columns(spark: SparkSession, schema: TableSchema, types: Mapping[str, st
     for name, kind in types.items():
         struct["fields"].append({"name": name, "type": kind, "nullable": True, "metadata": {}})
     text = json.dumps(struct)
-    return dataclasses.replace(schema, data=Jvm.of(spark).call(_TYPE, "fromJson")(text), data_json=text)
+    data = None if compat.is_connected(spark) else Jvm.of(spark).call(_TYPE, "fromJson")(text)
+    return dataclasses.replace(schema, data=data, data_json=text)
 
 
 def free_ordinal(names: Iterable[str]) -> str:

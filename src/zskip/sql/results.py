@@ -112,7 +112,10 @@ def _record_frame(
     spark: SparkSession, records: Sequence[Any], schema: str, more: Callable[[Any], dict[str, Any]] = lambda record: {}
 ) -> DataFrame:
     """A row for each record, of its fields that the schema names; more: further fields of a record."""
-    return _frame(spark, [dataclasses.asdict(record) | more(record) for record in records], schema)
+    rows = [dataclasses.asdict(record) | more(record) for record in records]
+    # Spark Connect takes no tuples for arrays.
+    lists = [{name: list(v) if isinstance(v, tuple) else v for name, v in row.items()} for row in rows]
+    return _frame(spark, lists, schema)
 
 
 def _frame(spark: SparkSession, rows: Sequence[Any], schema: str) -> DataFrame:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from zskip.errors import InputError, PredicateError
+from zskip.errors import InputError, PredicateError, UnsupportedError
 from zskip.layout.curves import default_curve
 from zskip.options import Option
 from zskip.spark.jvm.compat import check_session
@@ -28,6 +28,7 @@ from zskip.sql.statements.write import CreateTable, Insert
 from zskip.sql.targets import find_table, refresh
 from zskip.sql.write import run_write
 from zskip.table import Table
+from zskip.table.handle import classic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,11 +40,13 @@ _POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 def run(spark: SparkSession, text: str) -> DataFrame:
     """Run one statement; raises what `zskip.sql` says."""
-    check_session(spark)
+    is_classic = classic(spark) is not None
+    if is_classic:
+        check_session(spark)
     statement = read_statement(text)
     if isinstance(statement, Query):
         return run_query(spark, text).frame
-    if isinstance(statement, Optimize | Verify) and statement.where is not None:
+    if isinstance(statement, Optimize | Verify) and statement.where is not None and is_classic:
         _check_where(spark, text, statement.where, statement.where_at)
     if isinstance(statement, Optimize):
         return _optimize(spark, statement)
@@ -143,4 +146,9 @@ def _latest_layout(table: Table) -> dict[str, Any] | None:
 def _explain(spark: SparkSession, statement: ExplainSkipping) -> DataFrame:
     from zskip.sql.queries.explain_query import explain_query
 
+    if classic(spark) is None:
+        raise UnsupportedError(
+            "EXPLAIN SKIPPING asks the JVM in which Spark plans, and Spark Connect gives no access to it; use "
+            "Table.explain(where), or zskip.scans(spark) after the query"
+        )
     return results.skipping_frame(spark, explain_query(spark, statement.query))

@@ -17,7 +17,7 @@ from zskip.sql.statements.parser import Target
 from zskip.sql.statements.write import CreateTable, Insert, WriteStatement
 from zskip.sql.targets import find_table, refresh
 from zskip.table import Table
-from zskip.table.handle import Handle
+from zskip.table.handle import Handle, classic
 from zskip.table.opening import write
 from zskip.table.read.info import last_layout
 from zskip.table.version import open_reader, open_version
@@ -32,7 +32,7 @@ def run_write(spark: SparkSession, text: str, statement: WriteStatement) -> Data
         return _create(spark, statement)
     if statement.target.path is not None:
         return _insert_into_path(spark, statement)
-    handle = _find_clustered(spark, statement.target)
+    handle = None if classic(spark) is None else _find_clustered(spark, statement.target)
     frame = None if handle is None else _analyze_insert(spark, text)
     if handle is None or frame is None:
         return run_query(spark, text).frame
@@ -73,6 +73,8 @@ def _name_target(spark: SparkSession, target: Target) -> tuple[str, str]:
     parts = target.parts
     if len(parts) == 2 and parts[0].lower() in FORMATS and "/" in parts[1]:
         return parts[1], parts[0].lower()
+    if classic(spark) is None:
+        return ".".join(parts), "parquet" if len(parts) < 3 else "iceberg"
     catalog, *rest = qualified_name(spark, parts)
     return (".".join(rest), "parquet") if catalog == DEFAULT_CATALOG else (".".join((catalog, *rest)), "iceberg")
 

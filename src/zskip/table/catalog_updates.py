@@ -16,7 +16,12 @@ def notifying_catalog(handle: Handle) -> Iterator[Handle]:
     """Tell the session's catalog of the table's new files when the body ends, however far that came."""
     spark, table = handle.spark, handle.catalog_table
     if spark is None:
-        yield handle
+        try:
+            yield handle
+        finally:
+            if handle.connected is not None:
+                with suppress(Exception):
+                    handle.connected.catalog.refreshByPath(handle.address or handle.storage.root)
         return
     from zskip.spark.jvm.catalog import forget_listings, notify_catalog
 

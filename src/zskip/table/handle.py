@@ -26,6 +26,13 @@ _WAP_BRANCH, _WAP_ID = "spark.wap.branch", "spark.wap.id"
 """The settings by which a session writes Iceberg tables for an audit (write-audit-publish), and reads what it wrote."""
 
 
+def classic(spark: SparkSession) -> SparkSession | None:
+    """The session, if it gives access to its JVM."""
+    from zskip.spark.jvm.compat import is_connected
+
+    return None if is_connected(spark) else spark
+
+
 def storage_at(path: str, spark: SparkSession | None, options: Mapping[str, str] = MappingProxyType({})) -> Storage:
     """Open a directory through Spark, or without a session on a disk or in an object store.
 
@@ -53,7 +60,9 @@ class Handle:
     catalog_table: NamedTable | None = None
     """The table in the session's catalog, if it was opened by its name there."""
     connected: SparkSession | None = None
-    """A session of Spark Connect, which reads files but gives no access to its JVM."""
+    """A session of Spark Connect, which runs jobs but gives no access to its JVM; this process reaches the table."""
+    address: str | None = None
+    """What that session calls the table; None for the root of its storage."""
     exclusive: bool = False
     """Whether the user promises that nobody else rewrites the table."""
     branch: str | None = None
@@ -158,8 +167,7 @@ class Handle:
         return handle.on_branch(audited)
 
     def _session_setting(self, name: str) -> str | None:
-        session = self.spark or self.connected
-        return None if session is None else session.conf.get(name, None) or None
+        return None if self.session is None else self.session.conf.get(name, None) or None
 
     @property
     def home(self) -> Storage:
@@ -167,17 +175,38 @@ class Handle:
         home = self.format.home
         return self.storage if home == HOME else RedirectedStorage(self.storage, HOME, home)
 
+    @property
+    def session(self) -> SparkSession | None:
+        """What runs Spark's jobs, if anything does."""
+        return self.spark or self.connected
+
+    def need_session(self, what: str) -> SparkSession:
+        """What runs Spark's jobs; raises InputError where the table was opened without a session."""
+        if self.session is None:
+            raise InputError(f'{what} needs Spark: open the table with zskip.table(spark, "{self.storage.root}")')
+        return self.session
+
     def need_spark(self, what: str) -> SparkSession:
-        """The session; raises InputError where the table was opened without one, UnsupportedError for Spark Connect."""
+        """The classic session; raises as `need_session`, and UnsupportedError for Spark Connect."""
         if self.connected is not None:
             raise UnsupportedError(
                 f"{what} needs the JVM in which Spark plans, and a Spark Connect session gives no access to it: run it "
-                "in a classic session (SparkSession.builder.master(...)), or from the command line; "
-                'df(where="..."), files(), explain(), info() and index() work here'
+                "in a classic session (SparkSession.builder.master(...)), or from the command line"
             )
-        if self.spark is None:
-            raise InputError(f'{what} needs Spark: open the table with zskip.table(spark, "{self.storage.root}")')
-        return self.spark
+        return self.need_session(what)
+
+    def in_session(self, session: SparkSession) -> Handle:
+        """The table in a copy of its session."""
+        return replace(self, spark=session) if self.connected is None else replace(self, connected=session)
+
+    def attach(self, spark: SparkSession, path: object = None) -> Handle:
+        """A table that was opened without a session, with one of Spark Connect; path: as the caller names the table."""
+        address = path.rstrip("/") if isinstance(path, str) and "://" in path else None
+        return replace(self, connected=spark, address=address if self.catalog is None else self.catalog.table)
+
+    def beside(self, storage: Storage) -> Handle:
+        """A table at another place, reached by the same session."""
+        return Handle(storage, self.spark, connected=self.connected)
 
     @property
     def workers(self) -> Workers | None:

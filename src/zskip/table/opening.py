@@ -5,7 +5,6 @@ Each function imports what it needs, so that `import zskip` and `zskip --help` t
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -29,11 +28,11 @@ def table(
     *,
     index_path: str | None = None,
     format: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Table:
     """Open a table through a Spark session.
 
-    Under Spark Connect, this process must reach the table as `zskip.open` does. `df(where=...)`, `files`, `explain`,
-    `info` and `index` work then; the rest raises UnsupportedError.
+    Under Spark Connect, this process and the executors must reach the table, as `zskip.open` does.
 
     Args:
         spark: The session.
@@ -43,19 +42,24 @@ def table(
             Spark's correct.
         index_path: Directory for the index of a read-only table. Pass it whenever you open the table.
         format: "parquet", "delta", "iceberg" or "hudi"; detected by default.
+        storage_options: Spark Connect: how this process and the executors reach the store, as in `zskip.open`. A
+            classic session reaches it by the settings of Hadoop.
 
     Raises:
         InputError: An argument is invalid, or `index_path` holds the index of another table.
     """
+    from zskip.errors import InputError
     from zskip.table.address import resolve_address
-    from zskip.table.session import is_connected
+    from zskip.table.handle import classic
 
-    if is_connected(spark):
-        handle = open(path, index_path=index_path, format=format)._handle
-        connected = Table(dataclasses.replace(handle, connected=spark))
-        if isinstance(path, str) and "://" in path:
-            connected._root = path.rstrip("/")
-        return connected
+    if classic(spark) is None:
+        opened = open(path, index_path=index_path, format=format, storage_options=storage_options)
+        return Table(opened._handle.attach(spark, path))
+    if storage_options is not None:
+        raise InputError(
+            "storage_options are for Spark Connect; a classic session reaches stores by its Hadoop settings, such as "
+            "spark.hadoop.fs.s3a.endpoint. Leave them out"
+        )
     from zskip.spark.jvm.hadoop import storage_for
 
     index_storage = None if index_path is None else storage_for(spark, index_path)

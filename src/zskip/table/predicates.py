@@ -27,7 +27,14 @@ from zskip.predicate import (
 )
 from zskip.records import Field, Snapshot
 from zskip.table.handle import Handle
-from zskip.table.session import ESCAPES, differences, is_case_sensitive, session_time_zone, time_zone
+from zskip.table.session import (
+    ESCAPES,
+    differences,
+    find_misread,
+    is_case_sensitive,
+    session_time_zone,
+    time_zone,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -99,7 +106,6 @@ def check_keys(frame: DataFrame, snapshot: Snapshot, keys: Sequence[Field]) -> N
     snapshot: of the table, with its columns; keys: what the rows are clustered by.
     """
     from zskip.spark.forms import field_sql, form_sql
-    from zskip.spark.scan.bridge.terms import find_misread
 
     fields = (*snapshot.fields, *snapshot.partition_fields)
     columns, timezone = Columns(fields, case_sensitive=True), session_time_zone(frame.sparkSession)

@@ -37,7 +37,7 @@ from zskip.sketch.kinds.ranges import Ranges
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_loaded, load_index
 from zskip.table.predicates import other_meaning, table_columns
-from zskip.table.session import session_versions
+from zskip.table.session import find_misread, session_versions
 from zskip.table.version import TableVersion, file_positions
 from zskip.terminal import bar
 from zskip.units import read_size
@@ -84,8 +84,9 @@ def refresh_index(
     file_budget = None if budget is None else read_size("budget", budget)
     all_files_budget = None if total_budget is None else read_size("total_budget", total_budget)
     if collect == "scan":
-        handle.need_spark('collect="scan"')
-    reader = None if handle.spark is None else version.reader
+        handle.need_session('collect="scan"')
+        version.reader.check_rows()
+    reader = version.reader if handle.session is not None and version.reader.reads_rows else None
     metadata.check_indexable()
     snapshot, counting, counts_all = metadata.snapshot, None, collect == "scan"
     if collect != "footers" and reader is not None:
@@ -161,7 +162,8 @@ def _read_sketches(
     if isinstance(sketches, str) or isinstance(drop, str):
         raise InputError("give sketches and drop as lists, such as ['bloom(0.01):l_comment']")
     if sketches:
-        version.handle.need_spark("building sketches")
+        version.handle.need_session("building sketches")
+        version.reader.check_rows()
 
     def read(text: str) -> SketchOn:
         return parse_sketch_on(text, version.columns, timezone=version.timezone)
@@ -241,8 +243,6 @@ def _computed(on: SketchOn) -> list[Term]:
 
 def _find_misread(reader: Reader, files: Bools, sketches: Sequence[SketchOn], zone: str) -> list[str]:
     """The expressions of sketches that mean something else to the session that reads some files."""
-    from zskip.spark.scan.bridge.terms import find_misread
-
     terms = {term_sql(term): term for on in sketches for term in _computed(on) if opaque.collated_column(term) is None}
     if not terms:
         return []
@@ -294,7 +294,6 @@ def _count(
     """Count with Spark, in one aggregation by file; a failure costs a warning only, unless `strict`."""
     from zskip.spark.collect.statistics import count_values
     from zskip.spark.jvm.failures import to_zskip_error
-    from zskip.spark.scan.bridge.terms import find_misread
 
     def check(texts: Collection[str]) -> None:
         for text in find_misread(rows, dict.fromkeys(texts)):

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from zskip.predicate import opaque
 from zskip.predicate.functions.clocks import has_offsets, probes
 from zskip.predicate.zones import compare_places, place_of
-from zskip.records import Snapshot
+from zskip.records import Field, Snapshot
 from zskip.table.handle import Handle
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from zskip.index import Versions
+    from zskip.predicate import Term
 
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _OF_SPARK = "org.apache.spark.sql.catalyst.expressions."
@@ -25,7 +26,7 @@ ESCAPES = "spark.sql.parser.escapedStringLiterals"
 
 def is_case_sensitive(handle: Handle) -> bool:
     """Whether the session tells column names apart by case."""
-    spark = handle.spark or handle.connected
+    spark = handle.session
     return spark is not None and is_session_case_sensitive(spark)
 
 
@@ -44,12 +45,14 @@ def merges_schemas(handle: Handle, snapshot: Snapshot) -> bool:
 
 def time_zone(handle: Handle) -> str:
     """The session's time zone, UTC without a session."""
-    spark = handle.spark or handle.connected
+    spark = handle.session
     return "UTC" if spark is None else session_time_zone(spark)
 
 
 def session_time_zone(spark: SparkSession) -> str:
     """The time zone of a session, with whose data of time zones Python's are compared from now on."""
+    from zskip.spark.jvm.compat import is_connected
+
     if is_connected(spark):
         answers: dict[str, bool] = {}
         compare_places("Spark Connect", lambda name: answers.setdefault(name, _agrees(spark, name)))
@@ -59,11 +62,6 @@ def session_time_zone(spark: SparkSession) -> str:
 
         compare_zones(Jvm.of(spark))
     return str(spark.conf.get("spark.sql.session.timeZone"))
-
-
-def is_connected(spark: object) -> bool:
-    """Whether a session is one of Spark Connect."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def session_versions(handle: Handle) -> Versions | None:
@@ -97,11 +95,27 @@ def _agrees(spark: SparkSession, name: str) -> bool:
     return has_offsets(place, seconds, row.offsets)
 
 
+def find_misread(frame: DataFrame, meanings: Mapping[str, Term | None], fields: Sequence[Field] = ()) -> list[str]:
+    """The texts that a frame's session reads otherwise than zskip.
+
+    meanings: the term of each text; None for one that only has to consist of Spark's own functions. fields: the columns
+    that the terms are about. A connected session shows its settings and functions, not what it makes of a text.
+    """
+    from zskip.spark.jvm.compat import is_connected
+    from zskip.spark.scan.bridge import terms
+
+    spark = frame.sparkSession
+    if is_connected(spark):
+        return [text for text in meanings if any(_differences(spark, text))]
+    return terms.find_misread(frame, meanings, fields)
+
+
 def differences(handle: Handle, where: str) -> Iterator[str]:
     """Why the session reads the text of a predicate otherwise than zskip; nothing where it does not."""
-    spark = handle.spark or handle.connected
-    if spark is None:
-        return
+    return iter(()) if handle.session is None else _differences(handle.session, where)
+
+
+def _differences(spark: SparkSession, where: str) -> Iterator[str]:
     for setting, character in ((_QUOTED_NAMES, '"'), (ESCAPES, "\\")):
         if character in where and str(spark.conf.get(setting, "false")).lower() == "true":
             yield f"the session has {setting}=true"

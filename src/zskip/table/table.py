@@ -53,7 +53,7 @@ class Table:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self._root = handle.storage.root
+        self._root = handle.address or handle.storage.root
         """The table's path in the session."""
         self._last_scan: ScanReport | None = None
 

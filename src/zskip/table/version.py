@@ -36,7 +36,7 @@ class TableVersion:
     @property
     def reader(self) -> Reader:
         """What reads its rows; raises InputError without a session."""
-        self.handle.need_spark("this")
+        self.handle.need_session("this")
         return cast("Reader", self.metadata)
 
     @property
@@ -96,12 +96,13 @@ def open_reader(handle: Handle) -> Reader:
     """The table's reader, for the version that is current at its first question; needs a session."""
     from zskip.spark import formats
 
-    return formats.open_reader(handle.need_spark("this"), handle.format, handle.storage, handle.catalog_table)
+    spark, storage = handle.need_session("this"), handle.storage
+    return formats.open_reader(spark, handle.format, storage, handle.catalog_table, handle.address)
 
 
 def open_metadata(handle: Handle) -> MetadataReader | Reader:
     """The table's reader, or without a session what its metadata tells."""
-    return MetadataReader(handle.format) if handle.spark is None else open_reader(handle)
+    return MetadataReader(handle.format) if handle.session is None else open_reader(handle)
 
 
 def read_snapshot(handle: Handle) -> Snapshot:

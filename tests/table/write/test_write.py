@@ -189,12 +189,6 @@ def test_what_is_refused(tmp_path: Path, spark: SparkSession) -> None:
     refused(InputError, "needs at least 2 columns", by="a")
 
 
-def test_spark_connect_says_what_works(tmp_path: Path) -> None:
-    connected = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
-    with pytest.raises(UnsupportedError, match="Spark Connect"):
-        zskip.write(connected, str(tmp_path / "t"), by=["a", "b"])
-
-
 def test_columns_that_differ_by_case(tmp_path: Path, spark: SparkSession) -> None:
     from zskip.spark.jvm.compat import private_session
 

@@ -12,12 +12,14 @@ from zskip.formats import IcebergFormat, TableFormat
 from zskip.formats.delta.log import SessionLog
 from zskip.formats.iceberg.format import check_installed
 from zskip.spark.formats.base import Engine, EngineCommit, RoutedRows
+from zskip.spark.formats.connected import ConnectedReader
 from zskip.spark.formats.delta import log as delta
 from zskip.spark.formats.delta.commits import DeltaEngine
 from zskip.spark.formats.delta.reader import DeltaReader
 from zskip.spark.formats.hudi import bundle as hudi
 from zskip.spark.formats.hudi.reader import HudiReader
 from zskip.spark.formats.reader import ParquetReader, Reader
+from zskip.spark.jvm.compat import is_connected
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
@@ -42,11 +44,20 @@ _READERS: dict[str, type[Reader]] = {"parquet": ParquetReader, "delta": DeltaRea
 _OWN_READERS = {"delta": delta.is_loaded, "hudi": hudi.is_loaded}
 
 
-def open_reader(spark: SparkSession, table: TableFormat, storage: Storage, named: NamedTable | None = None) -> Reader:
+def open_reader(
+    spark: SparkSession,
+    table: TableFormat,
+    storage: Storage,
+    named: NamedTable | None = None,
+    address: str | None = None,
+) -> Reader:
     """Choose the reader of a table, which reads nothing yet.
 
-    named: the table in the session's catalog, if it was opened by its name there.
+    named: the table in the session's catalog, if it was opened by its name there; address: what a connected session
+    calls it, if not by the root of its storage.
     """
+    if is_connected(spark):
+        return ConnectedReader(spark, table, storage, address or storage.root)
     if isinstance(table, IcebergFormat):
         from zskip.spark.formats.iceberg.reader import IcebergReader  # needs pyiceberg
 

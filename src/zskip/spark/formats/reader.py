@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import logging
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,11 @@ import numpy as np
 from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.formats import MetadataReader, TableFormat
 from zskip.formats.compression import Compression
-from zskip.records import Bools, Ints, Matching, Partition, ReadableFiles, Snapshot
+from zskip.records import Bools, Field, Ints, Matching, Partition, ReadableFiles, Snapshot
 from zskip.spark.collect.statistics import FilePositions, number_rows
 from zskip.spark.formats.base import Engine
 from zskip.spark.forms import free_name
-from zskip.spark.jvm.compat import private_session
+from zskip.spark.jvm.compat import session_for_files
 from zskip.spark.jvm.failures import translated
 from zskip.spark.scan.relation import Pruning, prune_listing, scan
 from zskip.spark.schema import (
@@ -29,7 +29,6 @@ from zskip.spark.schema import (
     ordinal_of,
     partition_by_ordinal,
     read_schema,
-    restore_field_ids,
 )
 from zskip.storage import Storage
 from zskip.types import read_type
@@ -83,22 +82,28 @@ class Reader(MetadataReader):
         read: its files, with this version's columns where the table does not declare them; None where they have to be
         listed.
         """
-        reader = type(self)(self._spark, self._table, self._storage, self._named)
+        reader = self._copy()
         reader._table, reader._before, reader._read_commit = self._table, self.schema, read
         return reader
+
+    def _copy(self) -> Reader:
+        return type(self)(self._spark, self._table, self._storage, self._named)
+
+    def _read_schema(self, snapshot: Snapshot) -> TableSchema:
+        return read_schema(self._spark, snapshot)
 
     @cached_property
     def schema(self) -> TableSchema:
         """The live files, with columns and partition values as Spark sees them."""
         committed = None if self._read_commit is None else self._read_commit()
         if committed is not None and committed.reading.declared is not None:
-            return read_schema(self._spark, committed)
+            return self._read_schema(committed)
         if committed is not None and self._before is not None:
             return dataclasses.replace(self._before, snapshot=committed)
         for tries_left in reversed(range(_TRIES)):
             snapshot = self._table.snapshot()
             try:
-                return read_schema(self._spark, snapshot)
+                return self._read_schema(snapshot)
             except Exception as error:
                 # Plain Parquet deletes a file as soon as it is replaced, even while Spark reads its footer.
                 if not tries_left or self._table.snapshot().paths == snapshot.paths:
@@ -120,6 +125,14 @@ class Reader(MetadataReader):
     def engine(self) -> Engine | None:
         """What writes and commits a rewrite of the rows; None where zskip writes files and the format commits them."""
         return None
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether the session reads rows by the files that hold them."""
+        return True
+
+    def check_rows(self) -> None:
+        """Raise UnsupportedError where the session cannot read rows of files."""
 
     @property
     def files_hold_rows(self) -> bool:
@@ -208,6 +221,10 @@ class Reader(MetadataReader):
         """
         return scan(session, partition_by_ordinal(session, self.schema))
 
+    def rows_of_keys(self, session: SparkSession, keys: Sequence[Field]) -> DataFrame:
+        """The `live_rows`, in at least the columns of some keys; Spark reads no others of a table's files."""
+        return self.live_rows(session)
+
     def readable_files(self) -> ReadableFiles | None:
         """How the rows of `live_rows` are read without the format's own code; None where they cannot.
 
@@ -215,7 +232,7 @@ class Reader(MetadataReader):
         """
         if not self.files_hold_rows:
             return None
-        columns = str(restore_field_ids(self._spark, self.schema, self.declared_columns()).data.json())
+        columns = self.file_columns
         return ReadableFiles(columns=columns, matching=Matching(may_lack=names_without_default(columns)))
 
     def stored_columns(self, live: DataFrame) -> str | None:
@@ -230,6 +247,11 @@ class Reader(MetadataReader):
         declared = self.snapshot.reading.declared
         return None if declared is None else declared[0]
 
+    @property
+    def file_columns(self) -> str:
+        """The columns of files in Spark's JSON: those that the table declares, or those that Spark infers."""
+        return self.declared_columns() or self.schema.data_json
+
     def count_live_rows(self, stored: Ints) -> Ints:
         """(files,) the rows of each file without deleted ones; stored: (files,) all rows that it holds."""
         deleted = self.count_deleted_rows(self.snapshot)
@@ -242,15 +264,15 @@ class Reader(MetadataReader):
         files: (files,) mask; settings: of that session.
         """
         only = self.select(self.snapshot.select(files))
-        return only._read_stored(private_session(self._spark, {**WHOLE, **settings}))
+        return only._read_stored(session_for_files(self._spark, {**WHOLE, **settings}))
 
     def _read_stored(self, session: SparkSession) -> DataFrame:
         return scan(session, self.schema)
 
-    def numbered_rows(self) -> tuple[DataFrame, str, str]:
+    def numbered_rows(self, keys: Sequence[Field]) -> tuple[DataFrame, str, str]:
         """The rows in the files, the column with the number of each row's file, and that with its own number there.
 
-        Deleted and changed rows may be among them.
+        Deleted and changed rows may be among them. keys: as in `rows_of_keys`.
         """
         files = self.snapshot
         if self.feature is not None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from zskip.records import Ints, Values
 from zskip.spark.jvm import compat
+from zskip.spark.jvm.connect import PARALLELISM
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def lookup(spark: SparkSession, table: npt.NDArray[np.integer[Any]], index: Colu
     """The bigint at an index of a table; null for null and for an index out of range."""
     import pyspark.sql.functions as F
 
+    if compat.is_connected(spark):
+        return F.get(F.from_json(F.lit(json.dumps(table.tolist())), "array<bigint>"), index)
     jvm = Jvm.of(spark)
     array = jvm.call(f"{_EXPRESSIONS}.UnsafeArrayData", "fromPrimitiveArray")(
         _primitive_array(spark, table.astype(np.int64))
@@ -71,10 +74,14 @@ def frame_of_texts(spark: SparkSession, texts: Sequence[str]) -> DataFrame:
     """
     from pyspark.sql import DataFrame
 
+    parallelism = (PARALLELISM, str(max(len(texts), 1)))
+    if compat.is_connected(spark):
+        spark.conf.set(*parallelism)
+        return spark.createDataFrame([(text,) for text in texts], "value string")
     jvm, java = Jvm.of(spark), spark._jsparkSession
     list_class = jvm.call("java.lang.Class", "forName")("java.util.ArrayList")
     rows = jvm.find("com.fasterxml.jackson.databind.ObjectMapper")().readValue(json.dumps(texts), list_class)
-    java.conf().set("spark.sql.leafNodeDefaultParallelism", str(max(len(texts), 1)))
+    java.conf().set(*parallelism)
     return DataFrame(java.createDataset(rows, jvm.call("org.apache.spark.sql.Encoders", "STRING")()).toDF(), spark)
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from zskip.errors import InputError, UnsupportedError
 from zskip.records import Ints
+from zskip.spark.jvm import connect
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 
 if TYPE_CHECKING:
@@ -23,13 +24,17 @@ SHORT_SHUFFLES = {"spark.sql.classic.shuffleDependency.fileCleanup.enabled": "tr
 _OLDEST = (3, 5)
 
 
+def is_connected(spark: object) -> bool:
+    """Whether a session is one of Spark Connect, which gives no access to its JVM."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def check_session(spark: SparkSession) -> None:
     """Refuse anything but a running classic Spark session of a supported version.
 
     Raises UnsupportedError for Spark Connect and for versions before 3.5, InputError for anything else.
     """
-    module = type(spark).__module__
-    if module.startswith("pyspark.sql.connect"):
+    if is_connected(spark):
         raise UnsupportedError(
             "this is a Spark Connect session: it gives no access to the JVM that plans Spark's scans; "
             "use a classic session (SparkSession.builder.master(...)), or read the files that "
@@ -45,8 +50,15 @@ def check_session(spark: SparkSession) -> None:
 
 def version(spark: SparkSession) -> tuple[int, int]:
     """Major and minor version of the session's Spark."""
+    if is_connected(spark):
+        return connect.version(spark)
     major, minor = Jvm.of(spark).once("version", lambda: spark.version).split(".")[:2]
     return int(major), int(minor)
+
+
+def cores(spark: SparkSession) -> int:
+    """How many tasks run at once; of a connected session, into how many Spark divides what has no other number."""
+    return connect.cores(spark) if is_connected(spark) else spark.sparkContext.defaultParallelism
 
 
 def codec_name(spark: SparkSession, codec: str) -> str:
@@ -69,6 +81,9 @@ def set_active(spark: SparkSession) -> None:
 @contextmanager
 def active_session(spark: SparkSession) -> Iterator[None]:
     """Make a session the active one within a block, for the JVM; afterward Python's is the one it was, too."""
+    if is_connected(spark):  # Each of its frames names its own session.
+        yield
+        return
     from pyspark.sql import SparkSession
 
     in_python = SparkSession._activeSession
@@ -166,17 +181,28 @@ def collation_key(spark: SparkSession, text: Column) -> Column:
     return column_of(spark, key(expression_of(spark, text)))
 
 
+def parquet_settings(spark: Any) -> set[str]:
+    """The settings of Parquet's writer that a session has, without their prefix."""
+    if is_connected(spark):
+        return {name.removeprefix("parquet.") for name in connect.settings_of(spark) if name.startswith("parquet.")}
+    return set(spark._jsparkSession.sessionState().newHadoopConf().getPropsWithPrefix("parquet."))
+
+
 def collect_arrow(frame: DataFrame) -> pa.Table:
     """Collect a small DataFrame on the driver, partitions in order."""
     internal: Any = frame
     if version(frame.sparkSession) >= (4, 0):
         return internal.toArrow()
+    if is_connected(frame.sparkSession):
+        return internal._session.client.to_table(internal._plan.to_proto(internal._session.client))[0]
     batches = internal._collect_as_arrow()
     return pa.Table.from_batches(batches, None if batches else pa.schema([]))
 
 
 def private_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A copy of a session, temporary views included, with settings of its own; the caller's session stays as it is."""
+    if is_connected(spark):
+        return connect.copy_session(spark, settings)
     from pyspark.sql import SparkSession
 
     java = spark._jsparkSession.cloneSession()
@@ -185,15 +211,43 @@ def private_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSe
     return SparkSession(spark.sparkContext, java)
 
 
+def session_for_files(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A private session for a job over files, which needs the settings of a session, but none of its views.
+
+    A connected session has one for all such jobs, one after another.
+    """
+    return connect.session_for_files(spark, settings) if is_connected(spark) else private_session(spark, settings)
+
+
+def next_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session for the next job over the rows of a private one; a connected one takes the settings itself."""
+    if not is_connected(spark):
+        return private_session(spark, settings)
+    connect.set_all(spark, settings)
+    return spark
+
+
+def check_clones(spark: SparkSession) -> None:
+    """Raise UnsupportedError where the copies of a connected session lack its temporary views."""
+    if is_connected(spark) and not connect.can_clone(spark):
+        raise UnsupportedError(
+            "zskip writes the rows of a DataFrame in a copy of its session, which Spark Connect cannot make in "
+            f"{spark.version}; use Spark 4.1 or later, or a classic session. Nothing was written"
+        )
+
+
 def run_stages(frame: DataFrame, spark: SparkSession, divide: Callable[[Ints], Ints] | None = None) -> DataFrame:
     """Run all of a DataFrame's stages but the last, with the settings of its session, and go on in another session.
 
     Python workers get batches of as many rows as the settings of the job say. Adaptive execution, which must be on in
     the DataFrame's session, runs each shuffle as a job of its own. divide: for a DataFrame that ends in a shuffle, from
     the bytes of its partitions, none without rows, to the first one of each partition to come, and their number.
+    A connected session runs all stages as one job, in which the bytes of a batch are limited instead.
     """
     from pyspark.sql import DataFrame
 
+    if is_connected(spark):
+        return frame
     session, context = frame.sparkSession, frame.sparkSession.sparkContext
     jvm, java = Jvm.of(session), frame._jdf
     confs = [
@@ -233,6 +287,15 @@ def _divided(jvm: Jvm, plan: JavaObject, divide: Callable[[Ints], Ints]) -> Java
     spec = jvm.find(f"{package}.CoalescedPartitionSpec")
     specs = [spec(first, last, jvm.none) for first, last in itertools.pairwise(firsts)]
     return plan.shuffle().getShuffleRDD(jvm.array(f"{package}.ShufflePartitionSpec", specs))
+
+
+def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
+    """The same rows, under the settings of another session."""
+    internal: Any = frame
+    if is_connected(spark):
+        moved: DataFrame = type(internal)(internal._plan, spark)
+        return moved
+    return frame_of(spark, internal._jdf.queryExecution().analyzed())
 
 
 def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:

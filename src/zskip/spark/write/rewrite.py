@@ -10,7 +10,7 @@ from zskip.errors import UnsupportedError, ZskipError
 from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
 from zskip.spark.forms import free_name
-from zskip.spark.jvm.compat import SHORT_SHUFFLES, codec_name, private_session
+from zskip.spark.jvm.compat import SHORT_SHUFFLES, codec_name, is_connected, private_session
 from zskip.spark.write.keys import place
 from zskip.spark.write.routing import route
 
@@ -64,8 +64,10 @@ def writing_session(spark: SparkSession, *, by_name: bool = False) -> SparkSessi
 def check_writable(frame: DataFrame) -> None:
     """Refuse a frame with columns that Spark cannot write to Parquet, before any work is done.
 
-    Raises UnsupportedError that names the column.
+    Raises UnsupportedError that names the column. In a connected session only Arrow writes, which checks for itself.
     """
+    if is_connected(frame.sparkSession):
+        return
     parquet = frame.sparkSession._jvm.org.apache.spark.sql.execution.datasources.parquet  # type: ignore[union-attr]
     writer = parquet.ParquetFileFormat()
     for field in frame._jdf.schema().fields():

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import UnsupportedError
 from zskip.formats import TableFormat, list_data_files, rename_as_staged
+from zskip.spark.jvm.compat import is_connected
 from zskip.storage import FileInfo, Storage
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from zskip.spark.write.arrow.job import RowsWritten
 
 _log = logging.getLogger("zskip")
@@ -104,11 +107,16 @@ def _stage_by_spark(
     return StagedFiles(directory=staging, files=files, rows=rows, spark_reason=reason)
 
 
-def check_spark_writes(root: str, stored: str | None, reason: str) -> None:
-    """Raise UnsupportedError for a column that Spark would write otherwise than a table asks.
+def check_spark_writes(spark: SparkSession, root: str, stored: str | None, reason: str) -> None:
+    """Raise UnsupportedError for a column that Spark would write otherwise than a table asks, and for Spark Connect.
 
     stored: the columns of files in Spark's JSON, if the table says; reason: why Arrow does not write.
     """
+    if is_connected(spark):
+        raise UnsupportedError(
+            f'only the JVM of a classic session writes "{root}", since {reason}, and a Spark Connect session gives no '
+            "access to it. Nothing was committed"
+        )
     from zskip.spark.write.arrow.schema import find_arrow_only_column
 
     column = None if stored is None else find_arrow_only_column(stored)

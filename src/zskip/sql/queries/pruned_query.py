@@ -19,6 +19,7 @@ from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.scan.logical import is_command
 from zskip.spark.scan.rule.install import install
 from zskip.spark.scan.rule.reports import latest
+from zskip.table.handle import classic
 from zskip.table.workload.recording import record_session
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def _warn(text: str) -> None:
 
 def run_query(spark: SparkSession, text: str) -> PrunedQuery:
     """A query of Spark's, or a command, with its tables read through zskip; raises what Spark raises."""
+    if classic(spark) is None:
+        return PrunedQuery(frame=spark.sql(text))
     record_session(spark)
     frame = spark.sql(text)
     query = prune_query(spark, frame)

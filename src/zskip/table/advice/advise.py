@@ -130,7 +130,7 @@ def what_if(handle: Handle, request: OptimizeRequest) -> Candidate:
 def study_table(version: TableVersion, request: OptimizeRequest) -> Study:
     """Read the workload, draw the sample, and measure what the queries read today."""
     handle = version.handle
-    handle.need_spark("advice")
+    handle.need_session("advice")
     reader = version.reader
     reader.check()
     reader.check_indexable()
@@ -324,7 +324,7 @@ def _draw(reader: Reader, bound: BoundIndex, fields: Sequence[Field], target: Ta
     size = max(ROWS_PER_FILE * int(target.files.sum()), SMALLEST_SAMPLE, min(int(_PAGE_SAMPLES * pages), _MOST_ROWS))
     size = min(size, LARGEST_SAMPLE)
     try:
-        frame, file, row = reader.select(files).numbered_rows()
+        frame, file, row = reader.select(files).numbered_rows(fields)
         with describe_jobs(frame.sparkSession, f"sample {len(fields)} columns of {snapshot.root}"):
             fraction = min(1.0, size / max(rows, 1))
             sample, row_of = draw_with_positions(frame, fields, file, row, fraction, target.seed)

@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -38,6 +39,7 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.predicates import read_where
 from zskip.table.read.query import open_frame
+from zskip.table.read.spark_connect import open_kept
 from zskip.table.version import file_positions, open_reader
 from zskip.types import DataType, Encoded, Form, decode_decimal, encode_decimal, value_range
 
@@ -70,9 +72,9 @@ def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Ver
     _check_count("seed", seed)
     if where is not None and not isinstance(where, str):
         raise InputError(f"where={where!r} is not SQL text")
-    spark = handle.need_spark("verify()")
+    spark = handle.need_session("verify()")
     refused = {name: "CORRECTED" for name in _CALENDARS if str(spark.conf.get(name)).upper() == "EXCEPTION"}
-    private = dataclasses.replace(handle, spark=private_session(spark, _PRIVATE | refused))
+    private = handle.in_session(private_session(spark, _PRIVATE | refused))
     reader = open_reader(private)
     reader.check()
     snapshot = reader.shown
@@ -117,7 +119,6 @@ class _BothWays:
         self.positions = positions
         self.filters_itself = reader.filters_itself
         self.plain: DataFrame = reader.whole()
-        self.pruned = open_frame(handle)
         self._hash = _hash_sql(self.plain)
 
     def mismatches(self, texts: Sequence[str]) -> Iterator[Mismatch]:
@@ -132,7 +133,7 @@ class _BothWays:
     def _answer_plainly(self, texts: Sequence[str]) -> list[_Answer]:
         """Answer with plain Spark, all in one pass without filters; with them where the reader loses NaN by them."""
         if self.filters_itself:
-            return [self._answer(self.plain, text) for text in texts]
+            return [self._answer(self.plain.where(text)) for text in texts]
         # A newline follows each text, since it may end with a comment.
         sums = [f"count_if({text}\n)" for text in texts]
         sums += [f"sum(CASE WHEN {text}\n THEN {self._hash} END)" for text in texts]
@@ -140,11 +141,17 @@ class _BothWays:
         return [_answer(row[i], row[len(texts) + i]) for i in range(len(texts))]
 
     def _answer_pruned(self, text: str) -> _Answer:
-        return self._answer(self.pruned, text)
+        if self.handle.connected is not None:
+            return self._answer(open_kept(self.handle, self.handle.address or self.handle.storage.root, text)[0])
+        return self._answer(self._pruned.where(text))
 
-    def _answer(self, frame: DataFrame, text: str) -> _Answer:
+    @cached_property
+    def _pruned(self) -> DataFrame:
+        return open_frame(self.handle)
+
+    def _answer(self, rows: DataFrame) -> _Answer:
         sums = ["count(1)", f"sum({self._hash})"]
-        row = self._collect(frame.where(text), sums, "answer a query on its own")
+        row = self._collect(rows, sums, "answer a query on its own")
         return _answer(row[0], row[1])
 
     def _collect(self, frame: DataFrame, sums: Sequence[str], text: str) -> Any:
@@ -152,7 +159,7 @@ class _BothWays:
 
         from zskip.spark.jobs import describe_jobs
 
-        with describe_jobs(self.handle.need_spark("verify()"), text):
+        with describe_jobs(self.handle.need_session("verify()"), text):
             return frame.agg(*(F.expr(sql).alias(f"a{i}") for i, sql in enumerate(sums))).collect()[0]
 
     def _report(self, text: str, expected: _Answer, answer: _Answer) -> Mismatch:
@@ -293,7 +300,7 @@ def _draw_predicates(both: _BothWays, count: int, seed: int) -> list[Predicate]:
     values = [
         F.expr(exact_sql(".".join(map(quote_identifier, c.path)), c.type)).alias(f"c{i}") for i, c in enumerate(columns)
     ]
-    with describe_jobs(both.handle.need_spark("verify()"), "draw values for random queries"):
+    with describe_jobs(both.handle.need_session("verify()"), "draw values for random queries"):
         rows = max(both.plain.count(), 1)
         narrow = both.plain.sample(False, min(1.0, _SAMPLED_ROWS / rows), seed).select(*values)
         table = collect_arrow(narrow)

@@ -105,7 +105,7 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> RewriteResu
     """
     from zskip.spark.jobs import run_concurrently
 
-    spark = handle.need_spark("optimize()")
+    spark = handle.need_session("optimize()")
     check_columns_and_curve(request)
     _check_target(handle, request)
     timer = StepTimer()
@@ -221,7 +221,7 @@ def _read_state(version: TableVersion, request: OptimizeRequest) -> _TableState:
 def _read_state_after(handle: Handle, request: OptimizeRequest) -> _TableState:
     if request.into is None:
         return _read_state(open_version(handle), request)
-    new = Handle(handle.storage_at(request.into), handle.spark)
+    new = handle.beside(handle.storage_at(request.into))
     return _read_state(open_version(new), dataclasses.replace(request, where=None))
 
 
@@ -341,7 +341,7 @@ def _rewrite_batch(
             left = _live_part(LiveFiles(handle.format.snapshot()), left)
     progress.add(batch, result)
     # Executors keep the shuffle of a batch on their disks until the driver has forgotten it.
-    forget_shuffles(handle.need_spark("optimize()"))
+    forget_shuffles(handle.need_session("optimize()"))
 
 
 def _result(

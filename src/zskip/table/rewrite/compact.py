@@ -53,7 +53,7 @@ def check_sizes(target_file_size: int | str, min_file_size: int | str | None) ->
 
 def compact(handle: Handle, target: int, smallest: int, where: str | None) -> RewriteResult:
     """Merge the files below `smallest` bytes, in the partitions that `where` selects, into files of up to `target`."""
-    spark = handle.need_spark("compact()")
+    spark = handle.need_session("compact()")
     timer = StepTimer()
     with timer.step("snapshot"):
         version = open_version(handle)
@@ -84,7 +84,7 @@ def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operat
 
     operation: its name in the commit and the journal.
     """
-    spark = handle.need_spark(f"{operation}()")
+    spark = handle.need_session(f"{operation}()")
     timer = StepTimer()
     with timer.step("snapshot"):
         version = open_version(handle)

@@ -76,7 +76,7 @@ def inspect_selected(handle: Handle, reader: Reader) -> tuple[Reader, Inspection
         workers=handle.workers,
     )
     if footers.hidden:
-        reader = reader.with_schema(add_columns(handle.need_spark("a rewrite"), reader.schema, footers.hidden))
+        reader = reader.with_schema(add_columns(handle.need_session("a rewrite"), reader.schema, footers.hidden))
     return reader, footers
 
 

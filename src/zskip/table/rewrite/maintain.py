@@ -54,7 +54,7 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
     started = time.monotonic()
     version = open_version(handle)
     if not request.dry_run:
-        handle.need_spark("maintain()")
+        handle.need_session("maintain()")
         check_rewritable(version)
     check_index_version(handle)
     progress = _Progress()

@@ -89,7 +89,7 @@ def optimize(handle: Handle, job: RewriteJob, target: Handle | None = None) -> R
 
 
 def _optimize(handle: Handle, job: RewriteJob, target: Handle | None) -> RewriteResult:
-    spark, request = handle.need_spark("optimize()"), job.options
+    spark, request = handle.need_session("optimize()"), job.options
     check_columns_and_curve(request)
     timer, version = StepTimer(), open_version(handle)
     if not request.by:
@@ -233,7 +233,7 @@ def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sampl
     from zskip.spark.schema import ordinal_of
     from zskip.spark.write.draw import draw_bernoulli, draw_reservoir
 
-    frame = plan.old.reader.live_rows(spark)
+    frame = plan.old.reader.rows_of_keys(spark, plan.fields)
     with describe_jobs(spark, f"sample {len(plan.fields)} columns of {plan.old.snapshot.root}"):
         if request.sampling == "reservoir":
             return draw_reservoir(frame, plan.fields, ordinal_of(frame), request.seed)

@@ -66,7 +66,7 @@ def find_refit(table: PlannedTable, unseen: float) -> Refit | str | None:
     predicted = table.clustering.largest_run.operation.share_after
     if predicted is not None and _GAIN * now <= predicted:
         return None
-    if handle.spark is None:
+    if handle.session is None:
         return (
             f"the workload may have moved: a query reads files with {100 * now:.1f} % of the rows; only with Spark is "
             "that compared with a new tree of cuts"
@@ -95,12 +95,12 @@ def _draw(table: PlannedTable, files: int) -> Sample:
     from zskip.spark.schema import ordinal_of
     from zskip.spark.write.draw import draw_bernoulli
 
-    spark = table.version.handle.need_spark("maintain()")
+    spark = table.version.handle.need_session("maintain()")
     reader = table.version.reader.select(table.snapshot)
     fraction = bernoulli_fraction(int(table.rows.sum()), files)
     try:
         with describe_jobs(spark, f"sample {len(table.fields)} columns of {table.snapshot.root}"):
-            frame = reader.live_rows(spark)
+            frame = reader.rows_of_keys(spark, table.fields)
             return draw_bernoulli(frame, table.fields, ordinal_of(frame), fraction, 0)
     finally:
         reader.release()

@@ -171,7 +171,7 @@ def open_target(handle: Handle, path: str | None) -> Iterator[Handle]:
     name = path.rpartition("/")[2]
     hidden = new_table.begin(parent, name)
     try:
-        yield Handle(handle.storage_at(parent.uri(hidden)), handle.spark)
+        yield handle.beside(handle.storage_at(parent.uri(hidden)))
         new_table.publish(parent, hidden, name)
     except BaseException:
         parent.delete(hidden)
@@ -273,7 +273,7 @@ def write_files(source: Handle, rewrite: Rewrite, target: Handle, target_format:
     """
     from zskip.spark.jobs import describe_jobs
 
-    spark, snapshot = source.need_spark("a rewrite"), rewrite.snapshot
+    spark, snapshot = source.need_session("a rewrite"), rewrite.snapshot
     through_arrow = [partial(_write_rows, spark, rewrite, target)]
     if rewrite.layout is None or not any(field.computed for field in rewrite.layout.fields):
         through_arrow.insert(0, partial(_write_files, spark, rewrite, source, target))
@@ -330,11 +330,10 @@ def _write_files(spark: SparkSession, rewrite: Rewrite, source: Handle, target: 
 
 def _write_rows(spark: SparkSession, rewrite: Rewrite, target: Handle, staging: str) -> RowsWritten:
     """Write what Spark reads through Arrow."""
-    from zskip.spark.schema import ordinal_of, restore_field_ids
+    from zskip.spark.schema import ordinal_of
     from zskip.spark.write.arrow.job import ArrowRows, rows_session
 
     rows, reader = int(rewrite.rows.sum()), rewrite.reader
-    columns = str(restore_field_ids(spark, reader.schema, reader.declared_columns()).data.json())
     live = rewrite.live_rows(rows_session(spark))
     job = ArrowRows(
         spark=spark,
@@ -345,7 +344,7 @@ def _write_rows(spark: SparkSession, rewrite: Rewrite, target: Handle, staging: 
         frame=live,
         ordinal=ordinal_of(live),
         row_bytes=rewrite.snapshot.bytes / max(rows, 1),
-        stored=columns if reader.files_hold_rows else reader.stored_columns(live),
+        stored=reader.file_columns if reader.files_hold_rows else reader.stored_columns(live),
         snapshot=rewrite.snapshot,
         traits=rewrite.traits.kept_by_arrow,
     )
@@ -362,13 +361,14 @@ def _write_by_spark(spark: SparkSession, rewrite: Rewrite, target: Handle, stagi
         bloom_filters=rewrite.traits.kept_by_spark.bloom_filters,
     )
     declared = rewrite.snapshot.reading.declared
+    check_spark_writes(spark, rewrite.snapshot.root, None, reason)
     session = writing_session(spark, by_name=declared is not None)
     if rewrite.reader.files_hold_rows:
         schema = restore_field_ids(session, rewrite.reader.schema, (declared or (None,))[0])
         rewrite = dataclasses.replace(rewrite, reader=rewrite.reader.with_schema(schema))
     live = rewrite.live_rows(session)
     rows, stored = rewrite.route(live), rewrite.reader.stored_columns(live)
-    check_spark_writes(rewrite.snapshot.root, stored or rewrite.reader.declared_columns(), reason)
+    check_spark_writes(spark, rewrite.snapshot.root, stored or rewrite.reader.declared_columns(), reason)
     rows = rows if stored is None else name_as_stored(rows, stored)
     write_rows(rows, target.storage.uri(staging), options)
     return int(rewrite.rows.sum())
@@ -383,7 +383,7 @@ def _rewrite_by_engine(
     from zskip.spark.write.rewrite import writing_session
 
     handle, snapshot = version.handle, rewrite.snapshot
-    spark = handle.need_spark("a rewrite")
+    spark = handle.need_session("a rewrite")
     with describe_jobs(spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
         with timer.step("rewrite"):
             rows = RoutedRows(

@@ -168,7 +168,7 @@ def _upkeep(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) 
 
 def _advice(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) -> Advice | None:
     """Compare layouts on the workload, with files of the current size, where Spark can draw a sample."""
-    if handle.spark is None or not info.files:
+    if handle.session is None or not info.files:
         return None
     try:
         size = max(1, info.bytes // info.files)

@@ -24,6 +24,7 @@ from zskip.formats.footers.traits import FileTraits, common_traits
 from zskip.layout.curves import curve_traits
 from zskip.layout.layout import Layout
 from zskip.records import ALL_NULL, Field, FileSizes, LayoutInfo, RewriteResult, Snapshot, WriteResult
+from zskip.spark.jvm.compat import cores
 from zskip.table.advice.choose_layout import warn_of_nulls
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
@@ -69,7 +70,7 @@ def append(
     from zskip.spark.write.rewrite import check_writable
 
     check_frame(df)
-    handle.need_spark("append()")
+    handle.need_session("append()")
     timer = StepTimer()
     with timer.step("check"):
         version = open_version(handle)
@@ -104,7 +105,7 @@ def write_and_commit(
     from zskip.spark.jobs import counting_jobs, describe_jobs
     from zskip.spark.jvm.compat import active_session
 
-    spark = handle.need_spark(operation)
+    spark = handle.need_session(operation)
     with counting_jobs() as count_jobs:
         # Sessions of our own that become active are for these jobs alone.
         with describe_jobs(spark, f"{operation} rows to {plan.snapshot.root}"), active_session(spark):
@@ -257,8 +258,8 @@ def plan_new_rows(
 
 def _own_cuts(handle: Handle, layout: Layout | None, fields: Sequence[Field]) -> Layout | None:
     """The layout of a table, if its cuts can place new rows as they are: enough of them for all tasks to have some."""
-    cores = handle.need_spark("append()").sparkContext.defaultParallelism
-    if layout is None or layout.partitions > 1 or len(layout.spread) < cores:
+    tasks = cores(handle.need_session("append()"))
+    if layout is None or layout.partitions > 1 or len(layout.spread) < tasks:
         return None
     columns, others = ([(field.name, field.type) for field in some] for some in (fields, layout.fields))
     return layout if columns == others else None

@@ -13,7 +13,7 @@ from zskip.errors import ColumnError, InputError, UnsupportedError
 from zskip.formats.hive import DEFAULT_PARTITION, directory_of
 from zskip.records import Ints, Snapshot
 from zskip.spark.forms import free_name, quote_identifier
-from zskip.spark.jvm.compat import frame_of
+from zskip.spark.jvm.compat import check_clones, in_session
 from zskip.spark.schema import free_ordinal, ordinal_of, read_struct
 from zskip.table.session import is_session_case_sensitive
 
@@ -46,18 +46,11 @@ class Incoming:
 
 
 def check_frame(df: Any) -> SparkSession:
-    """Check that `df` is a DataFrame with columns of different names, and no stream; returns its classic session.
+    """Check that `df` is a DataFrame with columns of different names, and no stream; returns its session.
 
-    Raises InputError, ColumnError, and UnsupportedError for Spark Connect.
+    Raises InputError and ColumnError.
     """
-    module = type(df).__module__
-    if module.startswith("pyspark.sql.connect"):
-        raise UnsupportedError(
-            "this DataFrame comes from Spark Connect, which gives no access to the JVM that writes its rows; "
-            'write them with its own writer, as in df.write.mode("append"), and run optimize() or maintain() in a '
-            "classic session"
-        )
-    if not hasattr(df, "_jdf") or not hasattr(df, "isStreaming"):
+    if not hasattr(df, "mapInArrow") or not hasattr(df, "isStreaming"):
         raise InputError(f"{type(df).__name__} is not a Spark DataFrame; give one, such as spark.read.csv(path)")
     if df.isStreaming:
         raise InputError(
@@ -150,7 +143,8 @@ def number_partitions(
     """
     import pyspark.sql.functions as F
 
-    frame = frame_of(spark, aligned._jdf.queryExecution().analyzed())
+    check_clones(spark)
+    frame = in_session(aligned, spark)
     values_of = {field.name: F.col(quote_identifier(field.name)) for field in snapshot.partition_fields}
     values_of |= {name: F.expr(text) for name, text in expressions.items()}
     names, ordinal = list(values_of), free_ordinal(frame.columns)

@@ -23,6 +23,8 @@ from zskip.layout.layout import Layout
 from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.predict import predict_share
 from zskip.records import Field, Ints, Sample, Snapshot
+from zskip.spark.jvm.compat import is_connected
+from zskip.spark.schema import guess_row_bytes
 from zskip.spark.write.staging import StagedFiles, check_spark_writes, stage_files, stage_through_arrow
 from zskip.table.advice.choose_layout import ChosenLayout, choose_layout
 from zskip.table.handle import Handle
@@ -90,7 +92,7 @@ def stage_rows(handle: Handle, frame: DataFrame, plan: WritePlan, timer: StepTim
     """
     from zskip.spark.write.arrow.job import rows_session
 
-    spark = handle.need_spark("a write")
+    spark = handle.need_session("a write")
     with timer.step("partitions"):
         incoming = number_partitions(rows_session(spark), frame, plan.snapshot, plan.rules.partitions)
         if not incoming.directories:
@@ -144,6 +146,8 @@ class _NewRows:
         layout, request, row_size = plan.layout, plan.request, plan.row_size
         if layout is None or request is None or row_size is None or self.incoming.rows is not None:
             return None
+        if is_connected(self.spark):  # It does not tell the bytes in a shuffle.
+            return None
 
         def count_files(new_rows: int) -> int:
             count: Ints = np.array([new_rows], np.int64)
@@ -168,7 +172,7 @@ class _NewRows:
 
         guess = self.plan.row_size
         if guess is None:
-            size = float(self.incoming.frame._jdf.schema().defaultSize())
+            size = guess_row_bytes(self.incoming.frame)
             # Only since Spark 4.1 the bytes of a batch are limited, too.
             guess = size if version(self.spark) >= (4, 1) else max(size, _WIDE_ROW)
         try:
@@ -199,7 +203,7 @@ class _NewRows:
                 sizes = collect_arrow(measured).to_pylist()
             rows = sum(one["rows"] for one in sizes)
             if not rows:  # Or types that Arrow does not know.
-                size = float(first._jdf.schema().defaultSize())
+                size = guess_row_bytes(first)
                 return dataclasses.replace(self, plan=dataclasses.replace(plan, row_size=size, page_rows=MOST_ROWS))
             row_bytes = sum(one["bytes"] for one in sizes) / rows
         # zstd takes a column without its dictionary in as few bytes; with other codecs, large pages keep dictionaries.
@@ -269,17 +273,17 @@ class _NewRows:
         import pyspark.sql.functions as F
         from pyspark.sql import Observation
 
-        from zskip.spark.jvm.compat import frame_of
+        from zskip.spark.jvm.compat import in_session
         from zskip.spark.schema import name_as_stored
         from zskip.spark.write.rewrite import WriteOptions, routed, write_rows, writing_session
         from zskip.spark.write.routing import route
 
         stored, ordinal = self.plan.rules.stored, self.incoming.ordinal
-        check_spark_writes(self.handle.storage.root, stored, reason)
+        check_spark_writes(self.spark, self.handle.storage.root, stored, reason)
         session = writing_session(self.spark)
         # Columns of a DataFrame may carry the ids of another table: those that the table does not store are left out.
         session.conf.set("spark.sql.parquet.fieldId.write.enabled", str(stored is not None).lower())
-        frame = frame_of(session, self.incoming.frame._jdf.queryExecution().analyzed())
+        frame = in_session(self.incoming.frame, session)
         observation, partitions = Observation(), len(self.incoming.directories)
         rows = frame.observe(observation, F.count(F.lit(1)).alias("rows"))
         if layout is not None:

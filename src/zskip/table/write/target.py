@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zskip.errors import InputError, TableNotFoundError, UnsupportedError
@@ -12,7 +14,7 @@ from zskip.formats.iceberg.catalog import IcebergCatalog
 from zskip.spark.jvm.catalog import DEFAULT_CATALOG
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.table.address import find_catalog, is_session_name, name_parts, open_in_catalog, resolve_address
-from zskip.table.handle import Handle, storage_at
+from zskip.table.handle import Handle, classic, storage_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +41,14 @@ def resolve_target(spark: SparkSession, target: Any, format_name: str) -> WriteT
     check_name(format_name)
     if not isinstance(target, str | os.PathLike) or not str(target):
         raise InputError(f"target={target!r} is neither a path nor the name of a table")
-    name = str(target)
+    name, jvm_session = str(target), classic(spark)
+    write_target = _resolve(jvm_session, name, format_name)
+    if jvm_session is None and write_target.existing is not None:
+        return replace(write_target, existing=write_target.existing.attach(spark, name))
+    return write_target
+
+
+def _resolve(spark: SparkSession | None, name: str, format_name: str) -> WriteTarget:
     CREATIONS[format_name].check(name)
     if CREATIONS[format_name].in_catalog:
         return _resolve_in_catalog(spark, name)
@@ -65,7 +74,7 @@ def _is_vacant(handle: Handle) -> bool:
     return names <= {HOME} and not handle.storage.list_dir(f"{HOME}/log")
 
 
-def _resolve_in_catalog(spark: SparkSession, name: str) -> WriteTarget:
+def _resolve_in_catalog(spark: SparkSession | None, name: str) -> WriteTarget:
     catalog = find_catalog(name_parts(name, spark), spark, may_be_new=True)
     if catalog is None:
         raise InputError(
@@ -78,7 +87,7 @@ def _resolve_in_catalog(spark: SparkSession, name: str) -> WriteTarget:
         return WriteTarget(name=name, existing=None, catalog=catalog)
 
 
-def _check_catalog(spark: SparkSession, name: str, format_name: str) -> None:
+def _check_catalog(spark: SparkSession | None, name: str, format_name: str) -> None:
     """Raise InputError for the name of a table in a catalog that could not hold it."""
     parts = name_parts(name, spark)
     if len(parts) < 3 or parts[0] == DEFAULT_CATALOG or storage_at(name, spark).stat("") is not None:
@@ -98,6 +107,11 @@ def check_new_name(spark: SparkSession, name: str, creation: Creation) -> None:
     from zskip.spark.formats import has_own_reader
 
     is_name = "." in name and is_session_name(name) and spark.catalog.databaseExists(name.rpartition(".")[0])
+    if is_name and classic(spark) is None:
+        raise UnsupportedError(
+            f'zskip does not register the new table "{name}" in the catalog of Spark Connect; give a path, or '
+            f'"./{name}" for a directory of that name. Nothing was written'
+        )
     if is_name and creation.own_reader and not has_own_reader(spark, creation.name):
         raise UnsupportedError(
             f'the session has not loaded {creation.own_reader}, so its catalog cannot hold the table "{name}" of the '
@@ -109,14 +123,22 @@ def check_does_not_read(df: DataFrame, target: WriteTarget) -> None:
     """Raise InputError if a DataFrame reads the table that it would overwrite."""
     handle = target.existing
     assert handle is not None, "only a table that exists is overwritten"
+    if any(_is_inside(source, handle, target.name) for source in _all_sources(df)):
+        raise InputError(
+            f'the DataFrame reads "{target.name}", which it would overwrite; write to another target, or use '
+            "optimize() if only the order of the rows should change"
+        )
+
+
+def _all_sources(df: DataFrame) -> Iterator[str]:
+    """The paths, or the names, of the tables that a DataFrame reads; of a connected session, its files."""
+    if classic(df.sparkSession) is None:
+        yield from df.inputFiles()
+        return
     jvm, plan = Jvm.of(df.sparkSession), df._jdf.queryExecution().analyzed()
     for node in [plan, *jvm.items(plan.subqueriesAll())]:
         for leaf in jvm.items(node.collectLeaves()):
-            if any(_is_inside(source, handle, target.name) for source in _sources(jvm, leaf)):
-                raise InputError(
-                    f'the DataFrame reads "{target.name}", which it would overwrite; write to another target, or use '
-                    "optimize() if only the order of the rows should change"
-                )
+            yield from _sources(jvm, leaf)
 
 
 def _sources(jvm: Jvm, leaf: JavaObject) -> list[str]:
@@ -133,5 +155,5 @@ def _sources(jvm: Jvm, leaf: JavaObject) -> list[str]:
 
 def _is_inside(source: str, handle: Handle, name: str) -> bool:
     """Whether a path lies in the table or around it, or is the table's name."""
-    path, root = (text.removeprefix("file:").rstrip("/") for text in (source, handle.storage.root))
+    path, root = (re.sub("^file:(//)?", "", text).rstrip("/") for text in (source, handle.storage.root))
     return source.replace("`", "") == name or path == root or path.startswith(f"{root}/") or root.startswith(f"{path}/")

@@ -23,12 +23,12 @@ from zskip.formats.iceberg.catalog import TableDefinition
 from zskip.formats.schema import fields_from_json
 from zskip.records import Snapshot, WriteResult
 from zskip.spark.forms import quote_identifier
-from zskip.spark.schema import read_struct
+from zskip.spark.schema import columns_json, read_struct
 from zskip.spark.write.rewrite import check_writable
 from zskip.table.address import open_in_catalog
 from zskip.table.advice.choose_layout import check_columns_and_curve
 from zskip.table.catalog_updates import notifying_catalog, registering_new_table
-from zskip.table.handle import Handle, storage_at
+from zskip.table.handle import Handle, classic, storage_at
 from zskip.table.index_binding import check_index_version
 from zskip.table.optimize_request import OptimizeRequest
 from zskip.table.predicates import check_keys, clustering_fields
@@ -120,7 +120,7 @@ def _new_columns(spark: SparkSession, df: DataFrame, partition_by: Sequence[str]
         raise InputError("partition_by names all columns, which leaves none for the files; leave one out")
     order = [*(name for key, name in names.items() if key not in keys), *(names[key] for key in keys)]
     frame = df.select(*(F.col(quote_identifier(name)) for name in order))
-    schema_json = _without_metadata(frame._jdf.schema().asNullable().json())
+    schema_json = _without_metadata(columns_json(frame))
     return _NewColumns(frame=frame, names=tuple(names[key] for key in keys), schema_json=schema_json)
 
 
@@ -167,10 +167,11 @@ def _write_new_table(
     creation = CREATIONS[format_name]
     creation.check_columns(columns.schema_json)
     check_new_name(spark, target.name, creation)
-    beside = Handle(storage_at(target.name, spark), spark)
+    jvm_session = classic(spark)
+    beside = Handle(storage_at(target.name, jvm_session), jvm_session, connected=spark if jvm_session is None else None)
     with registering_new_table(target.name, beside, format_name) as path:
         assert path is not None, "the target has a path"
-        root = storage_at(path, spark).root
+        root = storage_at(path, jvm_session).root
         with open_target(beside, path) as handle:
             commit = partial(creation.create, handle.storage, columns.schema_json, columns.names, plan.snapshot)
             result = write_and_commit(handle, columns.frame, plan, "write", commit, StepTimer())
@@ -199,14 +200,15 @@ def _write_new_iceberg_table(
         for field in df.schema.fields
     ]
     frame = df.select(*wide)
-    schema_json = _without_metadata(frame._jdf.schema().asNullable().json())
+    schema_json = _without_metadata(columns_json(frame))
     definition = TableDefinition(
         columns=to_arrow_schema(read_struct(schema_json)),
         schema_json=schema_json,
         partition_by=tuple(partition_by),
         case_sensitive=is_session_case_sensitive(spark),
     )
-    handle, timer = open_in_catalog(target.catalog.draft(definition), spark, None), StepTimer()
+    handle, timer = open_in_catalog(target.catalog.draft(definition), classic(spark), None), StepTimer()
+    handle = handle if handle.spark is not None else handle.attach(spark)
     try:
         handle.format.check_appendable()
         with timer.step("check"):

@@ -6,12 +6,13 @@ import mmap
 import os
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
 
 from zskip.spark.jvm.hadoop import HadoopStorage
-from zskip.storage import LocalStorage, Storage
+from zskip.storage import LocalStorage, Storage, storage_for
 
 _WHOLE = 64 << 20
 """A file across a network of at most so many bytes comes in one request."""
@@ -82,5 +83,8 @@ def reach_of(storage: Storage) -> Reach | None:
     if isinstance(storage, LocalStorage):
         root = storage.root
         return lambda: DiskAccess(root)
-    connect = storage.connecting() if isinstance(storage, HadoopStorage) else None
+    if isinstance(storage, HadoopStorage):
+        connect = storage.connecting()
+    else:
+        connect = partial(storage_for, storage.root, dict(storage.options))
     return None if connect is None else lambda: RemoteAccess(connect())

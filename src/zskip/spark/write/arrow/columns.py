@@ -31,6 +31,12 @@ def narrow(column: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(narrowed, len(column), [valid, pa.py_buffer(low)], offset=column.offset)
 
 
+def wide(column: pa.Array) -> pa.Array:
+    """Undo `narrow`."""
+    kind = column.type
+    return column.cast(pa.decimal128(kind.precision, kind.scale)) if pa.types.is_decimal64(kind) else column
+
+
 def as_type(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     """Convert a column, or the dictionary that it has, to a type that holds its values; unscaled decimals are longs."""
     if column.type == data_type:

@@ -28,7 +28,7 @@ from zskip.spark.jvm.arrays import frame_of_texts, lookup
 from zskip.spark.jvm.failures import text_with_causes
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.jvm.versions import SessionVersions
-from zskip.spark.schema import TableSchema, name_as_stored
+from zskip.spark.schema import TableSchema, columns_json, name_as_stored
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import Reach, reach_of
 from zskip.spark.write.arrow.dividing import Joining, writer
@@ -140,8 +140,7 @@ class _ArrowJob:
         for name in _CHANGE_VALUES:
             if self._conf(name).lower() == "true":
                 raise NotArrow(f"the session sets {name}")
-        conf = self.spark._jsparkSession.sessionState().newHadoopConf()
-        others = sorted(set(conf.getPropsWithPrefix("parquet.")) - _OURS)
+        others = sorted(compat.parquet_settings(self.spark) - _OURS)
         if others:
             raise NotArrow(f"the session sets parquet.{others[0]}")
 
@@ -220,7 +219,7 @@ class ArrowRewrite(_ArrowJob):
         """
         schema = self._check()
         snapshot, options = self.schema.snapshot, self._options(schema, layout.page_order)
-        cores = self.spark.sparkContext.defaultParallelism
+        cores = compat.cores(self.spark)
         placement = Placement(
             schema=schema,
             named=arrow_schema(self.schema.data_json),
@@ -231,7 +230,7 @@ class ArrowRewrite(_ArrowJob):
         tasks = split_into_tasks(snapshot, self.readable, TASKS_A_CORE * cores)
         place = placer(placement, self._reach_source(), corrected=self._corrected(), matching=self.readable.matching)
         write = writer(options, placement.files_a_group)
-        session = compat.private_session(self.spark, _SETTINGS)
+        session = compat.session_for_files(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
             shipped = frame_of_texts(session, describe_tasks(tasks)).mapInArrow(place, SHIPPED)
             return _collect(route_batches(shipped, placement), write)
@@ -248,7 +247,7 @@ class ArrowRewrite(_ArrowJob):
         merge = merger(
             self._options(schema), self._reach_source(), corrected=self._corrected(), matching=self.readable.matching
         )
-        session = compat.private_session(self.spark, _SETTINGS)
+        session = compat.session_for_files(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
             frame = frame_of_texts(session, describe_tasks(tasks))
             return _collect(frame, merge)
@@ -340,9 +339,9 @@ class ArrowRows(_ArrowJob):
             spooled = self._named(self.frame, fields).mapInArrow(
                 spooler(schema, keys, seed, arrow_codec(self.compression.codec)), SPOOLED
             )
-        with Spool(compat.private_session(self.spark, _SETTINGS), spooled) as spool:
+        with Spool(spooled) as spool:
             with self._explain_failures():
-                spool.fill()
+                spool.fill(_SETTINGS)
             yield spool
 
     def write_spooled(self, layout: Layout, spool: Spool) -> RowsWritten:
@@ -376,7 +375,7 @@ class ArrowRows(_ArrowJob):
         def divide(sizes: Ints) -> Ints:
             """The first group of each task; sizes: the bytes of each group in the shuffle."""
             new_rows = max(_counted(shipped), 1)
-            files, cores = count_files(new_rows), self.spark.sparkContext.defaultParallelism
+            files, cores = count_files(new_rows), compat.cores(self.spark)
             tasks = files / group_files(files, int(new_rows * self.row_bytes), cores)
             of_groups = levels[placement.files_a_group - 1 :: placement.files_a_group]
             of_tasks = sizes.astype(np.float64) * (tasks / max(int(sizes.sum()), 1))
@@ -405,7 +404,7 @@ class ArrowRows(_ArrowJob):
             named=None if self.stored is None else arrow_schema(self._frame_json()),
             layout=layout,
             files=files,
-            files_a_group=group_files(files, int(rows * self.row_bytes), self.spark.sparkContext.defaultParallelism),
+            files_a_group=group_files(files, int(rows * self.row_bytes), compat.cores(self.spark)),
             make_bounds=make_bounds,
         )
         page_order = None if layout is None else layout.page_order
@@ -413,6 +412,8 @@ class ArrowRows(_ArrowJob):
 
     def _make_bounds(self, fields: Sequence[Field]) -> MakeBounds | None:
         session = self.frame.sparkSession
+        if compat.is_connected(session):  # It does not tell the versions of what computes the keys.
+            return None
         timezone = str(session.conf.get("spark.sql.session.timeZone"))
         case_sensitive = str(session.conf.get("spark.sql.caseSensitive")).lower() == "true"
         keys = sketched_keys(
@@ -451,13 +452,14 @@ class ArrowRows(_ArrowJob):
         conf = self.frame.sparkSession.conf
         conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
         # Since Spark 4.1, which measures all columns after each row for it, unless it is the greatest.
-        conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_BATCH_MEMORY if self.is_guess else _NO_LIMIT))
+        is_limited = self.is_guess or compat.is_connected(self.spark)
+        conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_BATCH_MEMORY if is_limited else _NO_LIMIT))
         text = self.stored or self._frame_json()
         return arrow_schema(text), text
 
     def _frame_json(self) -> str:
         """The columns of the rows in Spark's JSON, as the DataFrame names them."""
-        return without_ids(str(self.frame.drop(self.ordinal)._jdf.schema().asNullable().json()))
+        return without_ids(columns_json(self.frame.drop(self.ordinal)))
 
     def _named(self, frame: DataFrame, fields: Sequence[Field] = ()) -> DataFrame:
         """The rows under the names in files, with the keys that are expressions of their columns at the end."""
@@ -467,11 +469,16 @@ class ArrowRows(_ArrowJob):
 
 
 def _unscaled(frame: DataFrame) -> DataFrame:
-    """Give decimals of at most 18 digits as the integers that they are: Spark makes objects of decimals for Arrow."""
+    """Give decimals of at most 18 digits as the integers that they are: Spark makes objects of decimals for Arrow.
+
+    A connected session has no expression for that.
+    """
     import pyspark.sql.functions as F
     from pyspark.sql.types import DecimalType
 
     spark = frame.sparkSession
+    if compat.is_connected(spark):
+        return frame
     unscale = Jvm.of(spark).find("org.apache.spark.sql.catalyst.expressions.UnscaledValue")
     columns = []
     for field in frame.schema.fields:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from zskip.records import EXACT_NAMES, Matching
 from zskip.spark.shipping import lighten_worker, partition_number
 from zskip.spark.write.arrow.access import Access, Reach
-from zskip.spark.write.arrow.columns import as_type
+from zskip.spark.write.arrow.columns import as_type, wide
 from zskip.spark.write.arrow.reading import Reader, read_tasks
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
 from zskip.spark.write.arrow.sorting import Spilled, decode, join_sorted
@@ -59,6 +59,30 @@ def row_writer(options: FileOptions) -> Callable[[Iterable[pa.RecordBatch]], Ite
             yield from write_in_order(options, options.reach(), task, rows)
 
     return write
+
+
+def row_reader(
+    source: Reach, schema: pa.Schema, *, corrected: bool, matching: Matching, numbers: Sequence[str]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function for `mapInArrow` from tasks to rows of files, each with the number of its partition.
+
+    numbers: the names of that column and, if files are whole and have no deletes, of one with the row's own number.
+    """
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        prepare_worker()
+        reader = Reader(source(), schema, corrected=corrected, matching=matching)
+        names = [*schema.names, *numbers]
+        for _, sources in read_tasks(batches):
+            for one in sources:
+                first = 0
+                for batch in reader.batches(one):
+                    rows = np.arange(first, first := first + batch.num_rows)
+                    columns = [wide(column) for column in decode(batch).columns]
+                    columns += [pa.array(np.full(len(rows), one.partition)), pa.array(rows)]
+                    yield pa.RecordBatch.from_arrays(columns[: len(names)], names)
+
+    return read
 
 
 def merger(

@@ -20,7 +20,7 @@ from zskip.layout.sampling import ReservoirPlan
 from zskip.records import Field, Ints, Sample
 from zskip.spark.forms import PREFIX_BYTES
 from zskip.spark.jvm.arrays import lookup
-from zskip.spark.jvm.compat import collect_arrow, frame_of
+from zskip.spark.jvm.compat import collect_arrow, in_session, next_session
 from zskip.spark.shipping import partition_number
 from zskip.spark.write.arrow.columns import plain
 from zskip.spark.write.arrow.placing import (
@@ -37,7 +37,7 @@ from zskip.spark.write.arrow.schema import explain_limits, prepare_worker, schem
 from zskip.spark.write.draw import Reservoir
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 SPOOLED = (
     "part integer, run integer, rows long, measured_rows long, measured_bytes long, "
@@ -167,19 +167,18 @@ def _rows(records: Iterable[Sequence[Any]], schema: pa.Schema) -> Iterator[Place
 class Spool:
     """Rows on disk, until the block ends."""
 
-    def __init__(self, spark: SparkSession, spooled: DataFrame) -> None:
-        """spark: a session in which batches are read, few at a time; spooled: with the columns of `SPOOLED`."""
+    def __init__(self, spooled: DataFrame) -> None:
+        """spooled: the columns of `SPOOLED`, in a private session."""
         from pyspark import StorageLevel
 
-        self._cached = spooled.persist(StorageLevel.DISK_ONLY)
-        self._frame = frame_of(spark, self._cached._jdf.queryExecution().analyzed())
+        self._frame = self._cached = spooled.persist(StorageLevel.DISK_ONLY)
         self._parts: dict[int, int] = {}
         """The rows of each of Spark's partitions."""
         self.row_bytes: float | None = None
         """Of a row in files, about; None where pyarrow does not write them."""
 
-    def fill(self) -> None:
-        """Run the plan, with the settings of its own session."""
+    def fill(self, settings: Mapping[str, str]) -> None:
+        """Run the plan, with the settings of its own session; settings: by which batches are read, few at a time."""
         parts = collect_arrow(
             self._cached.where("rows IS NOT NULL").select("part", "rows", "measured_rows", "measured_bytes")
         ).to_pylist()
@@ -187,6 +186,7 @@ class Spool:
         many = [part for part in parts if part["part"] < _MEASURING_TASKS and part["measured_rows"]]
         rows, size = (sum(part[f"measured_{name}"] for part in many or parts) for name in ("rows", "bytes"))
         self.row_bytes = size / rows if rows else None
+        self._frame = in_session(self._cached, next_session(self._cached.sparkSession, settings))
 
     @property
     def rows(self) -> int:
