@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from zskip.errors import public
@@ -39,15 +40,16 @@ def enable(spark: SparkSession) -> None:
 
     Queries stay as they are: `spark.read.parquet`, `spark.table`, `spark.sql`, views, subqueries. This sets
     `spark.zskip.enabled` to true; set it to false, and to true again, in Python or SQL. Spark reads it when it plans a
-    query. Each session, also one from `spark.newSession()`, needs a call of its own.
+    query. Each session, also one from `spark.newSession()` or `spark.cloneSession()`, needs a call of its own.
+
+    Under Spark Connect, the client changes queries before it sends them: filters of DataFrames skip files of tables
+    that are read by their paths, and that this process reaches as `zskip.open` does.
 
     Raises:
-        UnsupportedError: Spark Connect, or Spark before 3.5.
+        UnsupportedError: Spark before 3.5.
         InputError: The session is not running.
     """
-    from zskip.spark.scan.enable import switch_on
-
-    switch_on(spark, lambda: _record(spark))
+    _switch_of(spark).switch_on(spark, lambda: _record(spark))
 
 
 @public
@@ -56,9 +58,7 @@ def disable(spark: SparkSession) -> None:
 
     It raises what `enable` raises.
     """
-    from zskip.spark.scan.enable import switch_off
-
-    switch_off(spark)
+    _switch_of(spark).switch_off(spark)
 
 
 def enabled(spark: SparkSession) -> AbstractContextManager[SparkSession]:
@@ -67,9 +67,21 @@ def enabled(spark: SparkSession) -> AbstractContextManager[SparkSession]:
     Spark plans a query when you ask for its rows: `collect`, `count`, `write`. Afterwards the old setting is back. It
     raises what `enable` raises.
     """
-    from zskip.spark.scan.enable import switched_on
+    switched_on: AbstractContextManager[SparkSession] = _switch_of(spark).switched_on(spark, lambda: _record(spark))
+    return switched_on
 
-    return switched_on(spark, lambda: _record(spark))
+
+def _switch_of(spark: SparkSession) -> ModuleType:
+    """What switches a session's queries: a rule in its optimizer, or under Spark Connect in its client."""
+    from zskip.spark.jvm.compat import is_connected
+
+    if is_connected(spark):
+        from zskip.table.read import connected
+
+        return connected
+    from zskip.spark.scan import enable
+
+    return enable
 
 
 def _record(spark: SparkSession) -> None:
@@ -85,6 +97,12 @@ def scans(spark: SparkSession) -> tuple[ScanReport, ...]:
     It is empty if no such scan has run. It raises what `enable` raises.
     """
     import zskip.rows  # noqa: F401 (lets notebooks show reports as tables)
+    from zskip.spark.jvm.compat import is_connected
+
+    if is_connected(spark):
+        from zskip.table.read import connected
+
+        return connected.latest(spark)
     from zskip.spark.jvm.compat import check_session
     from zskip.spark.scan.rule.reports import latest
 

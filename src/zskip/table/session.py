@@ -120,11 +120,12 @@ def _differences(spark: SparkSession, where: str) -> Iterator[str]:
         if character in where and str(spark.conf.get(setting, "false")).lower() == "true":
             yield f"the session has {setting}=true"
     for name in dict.fromkeys(match[1].lower() for match in _CALLED.finditer(where)):
-        if opaque.evaluator(name) is None and _is_replaced(spark, name):
+        if opaque.evaluator(name) is None and is_replaced(spark, name):
             yield f"the session has a function {name} of its own"
 
 
-def _is_replaced(spark: SparkSession, name: str) -> bool:
+def is_replaced(spark: SparkSession, name: str) -> bool:
+    """Whether a session has a function of its own under the name of one of Spark's."""
     from pyspark.errors import AnalysisException
 
     try:

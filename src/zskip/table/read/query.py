@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from zskip.advisor.workload.predicate_text import text_of
 from zskip.index import BoundIndex, prune_row_groups
+from zskip.predicate import Predicate
 from zskip.records import PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index, known_rows
@@ -99,9 +100,17 @@ def plan_snapshot(handle: Handle, snapshot: Snapshot, where: str | pc.Expression
 
     Files whose row groups are all ruled out are dropped. Rows of the files may be deleted.
     """
-    started = time.perf_counter()
     predicate = read_where(handle, snapshot, where)
-    bound = bind_index(handle, snapshot, warn=where is not None)
+    plan = plan_bound(handle, bind_index(handle, snapshot, warn=where is not None), predicate, where)
+    note_scan(handle, predicate, plan.report)
+    return plan
+
+
+def plan_bound(
+    handle: Handle, bound: BoundIndex, predicate: Predicate, where: str | pc.Expression | None = None
+) -> ScanPlan:
+    """Plan a scan of the snapshot of an index; where: what the user wrote."""
+    started, snapshot = time.perf_counter(), bound.snapshot
     result = bound.prune(predicate)
     row_groups = prune_row_groups(bound, predicate, result.kept)
     groups_by_file = {} if row_groups is None else row_groups.by_file
@@ -114,9 +123,6 @@ def plan_snapshot(handle: Handle, snapshot: Snapshot, where: str | pc.Expression
         row_groups=sum(counts) if row_groups is not None and len(counts) == len(kept) else None,
         row_groups_total=None if row_groups is None else row_groups.total,
     )
-    workload_recorder = recorder(home_of(handle))
-    if workload_recorder is not None:
-        workload_recorder.note(lambda: text_of([predicate]), report)
     return ScanPlan(
         where=where,
         condition=predicate,
@@ -126,6 +132,13 @@ def plan_snapshot(handle: Handle, snapshot: Snapshot, where: str | pc.Expression
         kept=kept,
         row_groups=groups_by_file,
     )
+
+
+def note_scan(handle: Handle, predicate: Predicate, report: ScanReport) -> None:
+    """Have a scan count for the workload, if it is recorded."""
+    workload_recorder = recorder(home_of(handle))
+    if workload_recorder is not None:
+        workload_recorder.note(lambda: text_of([predicate]), report)
 
 
 def _report(snapshot: Snapshot, bound: BoundIndex, result: PruneResult, seconds: float) -> ScanReport:

@@ -44,7 +44,7 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
             "classic session. files() and explain() work"
         )
     schema = spark.read.parquet(root).schema
-    sees_other_columns = _differs(snapshot, schema.jsonValue()["fields"])
+    sees_other_columns = differs(snapshot, schema.jsonValue()["fields"])
     if sees_other_columns:
         warnings.warn(
             f'the session sees other columns in "{root}" than zskip, so it reads all files',
@@ -83,7 +83,7 @@ def _open_version(
     return rows if condition is None or condition == "TRUE" else rows.where(condition), plan.report
 
 
-def _differs(snapshot: Snapshot, fields: list[dict[str, object]]) -> bool:
+def differs(snapshot: Snapshot, fields: list[dict[str, object]]) -> bool:
     """Whether the session gives a column another type, for example since it infers no types from directory names."""
     session_types = {str(f["name"]): read_type(f["type"], f.get("metadata")) for f in fields}  # type: ignore[arg-type]
     own_types = {field.name: field.type for field in (*snapshot.fields, *snapshot.partition_fields)}

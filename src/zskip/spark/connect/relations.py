@@ -1,0 +1,337 @@
+"""Walks a plan of the protocol from its reads up, and gives each read the conditions that its rows must meet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from zskip.errors import ZskipError
+from zskip.predicate import Predicate, conjunction, parse
+from zskip.predicate.columns import name_parts
+from zskip.records import Field
+from zskip.spark.connect.expressions import (
+    CALLED,
+    KEYWORDS,
+    Dialect,
+    Message,
+    attribute_parts,
+    condition_texts,
+    nested,
+)
+from zskip.spark.connect.scopes import Output, ReadColumns, Scope
+
+_VOLATILE = {
+    "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id",
+    "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length",
+}  # fmt: skip
+"""Functions that depend on more than the values of a row."""
+_OF_COLUMNS = {*KEYWORDS, "isnotnull", "like", "rlike", "ilike", "getitem", "power", "case"}
+"""Functions of rows that are methods of columns or syntax, and no functions in `pyspark.sql.functions`."""
+_NAME = re.compile(r"\s*(?!(?:true|false|null)\b)([A-Za-z_]\w*(?:\.\w+)*)(?:\s+as\s+(\w+))?\s*", re.IGNORECASE)
+_WINDOW = re.compile(r"\b(?:over|select)\b", re.IGNORECASE)
+_INLINE = "common_inline_user_defined_function"
+_ROWWISE = {
+    "literal", "unresolved_attribute", "cast", "alias", "unresolved_extract_value", "update_fields", "lambda_function",
+    "unresolved_named_lambda_variable", "unresolved_star",
+}  # fmt: skip
+_COMPARED_ALIKE = ("byte", "short", "integer", "long", "date", "string", "timestamp")
+"""Types whose equal values are the same ones."""
+INNER, FULL, LEFT, RIGHT, ANTI, SEMI, CROSS = range(1, 8)
+GROUP_BY = 1
+
+
+@dataclass(kw_only=True, eq=False)
+class Read:
+    """A read of a table that zskip knows."""
+
+    relation: Message
+    """Where it stands in the plan, which may be changed."""
+    table: Any
+    fields: Sequence[Field]
+    conditions: list[tuple[str, Scope]] = field(default_factory=list)
+
+    def predicate(self, number: int, timezone: str) -> Predicate:
+        """What is true of all rows that the query needs, as far as it is understood."""
+        parts = []
+        for text, scope in self.conditions:
+            try:
+                parts.append(parse(text, ReadColumns(self.fields, scope, number), timezone=timezone))
+            except (ZskipError, ValueError, ArithmeticError, RecursionError):
+                continue
+        return conjunction(tuple(parts))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opened:
+    """A table under a read."""
+
+    table: Any
+    fields: Sequence[Field]
+    in_order: bool
+    """Whether the fields are in the order of the table's columns."""
+
+
+class Plan:
+    """The reads of one plan. `open_read` gives the table of a message of a read, None where it is not known."""
+
+    def __init__(
+        self, root: Message, open_read: Callable[[Message], Opened | None], dialect: Dialect, *, case_sensitive: bool
+    ) -> None:
+        self.reads: list[Read] = []
+        self._open_read = open_read
+        self._dialect = dialect
+        self._plans: dict[int, list[Scope]] = {}
+        self._nothing = Scope(case_sensitive=case_sensitive, plans=self._plans)
+        self._visit(root, False)
+
+    def _visit(self, relation: Message, is_filtered: bool) -> Scope:
+        """The columns of a relation; is_filtered: whether a condition stands above."""
+        kind = relation.WhichOneof("rel_type")
+        visit = _VISITS.get(kind, Plan._others)
+        scope = visit(self, relation if kind == "read" else getattr(relation, kind), is_filtered)
+        if relation.common.HasField("plan_id"):
+            self._plans.setdefault(relation.common.plan_id, []).append(scope)
+        return scope
+
+    def _others(self, node: Message, is_filtered: bool) -> Scope:
+        """A relation of which nothing is known but that it takes all rows of those below."""
+        for child in nested(node):
+            if child.DESCRIPTOR.name == "Relation":
+                self._visit(child, False)
+            elif child.DESCRIPTOR.name != "Expression":
+                self._others(child, False)
+        return self._nothing
+
+    def _read(self, relation: Message, is_filtered: bool) -> Scope:
+        opened = self._open_read(relation.read) if is_filtered and not relation.read.is_streaming else None
+        if opened is None:
+            return self._nothing
+        number = len(self.reads)
+        self.reads.append(Read(relation=relation, table=opened.table, fields=opened.fields))
+        qualifiers = name_parts(relation.read.named_table.unparsed_identifier)
+        outputs = [
+            Output(name=f.name, qualifiers=qualifiers, origins={number: (f.name,)}, type=str(f.type))
+            for f in opened.fields
+        ]
+        return self._nothing.with_outputs(outputs, is_complete=opened.in_order)
+
+    def _restrict(self, condition: Message, scope: Scope, reads: frozenset[int]) -> None:
+        for text in condition_texts(condition, self._dialect) if reads else ():
+            for number in reads:
+                self.reads[number].conditions.append((text, scope))
+
+    def _filter(self, node: Message, is_filtered: bool) -> Scope:
+        scope = self._visit(node.input, True)
+        self._restrict(node.condition, scope, scope.reads)
+        return scope
+
+    def _same(self, node: Message, is_filtered: bool) -> Scope:
+        return self._visit(node.input, is_filtered)
+
+    def _alias(self, node: Message, is_filtered: bool) -> Scope:
+        qualifiers = (*node.qualifier, node.alias)
+        return self._visit(node.input, is_filtered).map(lambda output: replace(output, qualifiers=qualifiers))
+
+    def _column(self, node: Message, scope: Scope, names: Sequence[str] = ()) -> Output | None:
+        """The column of an expression; None where its name is not known."""
+        kind, name, match = node.WhichOneof("expr_type"), next(iter(names), None), None
+        if kind == "alias":
+            return self._column(node.alias.expr, scope, node.alias.name)
+        parts: list[str] = []
+        if kind == "unresolved_attribute":
+            parts = attribute_parts(node.unresolved_attribute)
+        elif kind == "expression_string" and (text := _NAME.fullmatch(node.expression_string.expression)):
+            parts, name = text[1].split("."), name or text[2]
+        match = scope.find(parts) if parts else None
+        if match is None:
+            return Output(name=name or parts[-1]) if name or parts else None
+        output, fields = match
+        origins = {read: (*path, *fields) for read, path in output.origins.items()}
+        qualifiers = () if name or fields else output.qualifiers
+        data_type = None if fields else output.type
+        return Output(name=name or parts[-1], qualifiers=qualifiers, origins=origins, type=data_type)
+
+    def _project(self, node: Message, is_filtered: bool) -> Scope:
+        if not node.HasField("input"):
+            return self._nothing
+        scope = self._visit(node.input, is_filtered)
+        if not all(map(_is_rowwise, node.expressions)):
+            return self._nothing
+        outputs: list[Output] = []
+        is_complete = True
+        for expression in node.expressions:
+            if _is_star(expression):
+                outputs += scope.outputs
+                is_complete &= scope.is_complete
+            elif (output := self._column(expression, scope)) is not None:
+                outputs.append(output)
+            else:
+                is_complete = False
+        return scope.with_outputs(outputs, is_complete=is_complete)
+
+    def _with_columns(self, node: Message, is_filtered: bool) -> Scope:
+        scope = self._visit(node.input, is_filtered)
+        if not all(_is_rowwise(alias.expr) for alias in node.aliases):
+            return self._nothing
+        added = []
+        for alias in node.aliases:
+            output = self._column(alias.expr, scope, alias.name)
+            added += [output] if output is not None and len(alias.name) == 1 else [Output(name=n) for n in alias.name]
+        others = [output for output in scope.outputs if not scope.names(output, [one.name for one in added])]
+        # A column that is replaced keeps its place, so the order is not that of the outputs.
+        is_complete = scope.is_complete and len(others) == len(scope.outputs)
+        return scope.with_outputs([*others, *added], is_complete=is_complete)
+
+    def _renamed(self, node: Message, is_filtered: bool) -> Scope:
+        scope = self._visit(node.input, is_filtered)
+        renames = {one.col_name: one.new_col_name for one in getattr(node, "renames", ())} or node.rename_columns_map
+
+        def rename(output: Output) -> Output:
+            for old, new in renames.items():
+                if scope.is_same(output.name, old):
+                    output = replace(output, name=new, qualifiers=())
+            return output
+
+        return scope.map(rename)
+
+    def _to_df(self, node: Message, is_filtered: bool) -> Scope:
+        scope = self._visit(node.input, is_filtered)
+        if not scope.is_complete or len(scope.outputs) != len(node.column_names):
+            return self._nothing
+        pairs = zip(scope.outputs, node.column_names, strict=True)
+        return scope.with_outputs(replace(output, name=name, qualifiers=()) for output, name in pairs)
+
+    def _drop(self, node: Message, is_filtered: bool) -> Scope:
+        scope = self._visit(node.input, is_filtered)
+        columns = [column.unresolved_attribute for column in node.columns]
+        names = [*node.column_names, *(attribute_parts(column)[-1] for column in columns if column.ListFields())]
+        if any(not column.ListFields() for column in columns):
+            return self._nothing
+        outputs = [output for output in scope.outputs if not scope.names(output, names)]
+        return scope.with_outputs(outputs, is_complete=scope.is_complete and not columns)
+
+    def _deduplicate(self, node: Message, is_filtered: bool) -> Scope:
+        scope = self._visit(node.input, is_filtered)
+        if node.all_columns_as_keys:
+            return scope
+        return scope.map(lambda output: output if scope.names(output, node.column_names) else output.blocked())
+
+    def _aggregate(self, node: Message, is_filtered: bool) -> Scope:
+        scope = self._visit(node.input, is_filtered)
+        if node.group_type != GROUP_BY or not node.grouping_expressions:
+            return self._nothing
+        keys = [self._column(key, scope) for key in node.grouping_expressions]
+        is_rowwise = all(map(_is_rowwise, node.grouping_expressions))
+        values = [Output(name=name) for value in node.aggregate_expressions for name in value.alias.name]
+        return scope.with_outputs([*(k for k in keys if k and is_rowwise), *values], is_complete=False)
+
+    def _set_operation(self, node: Message, is_filtered: bool) -> Scope:
+        left, right = self._visit(node.left_input, is_filtered), self._visit(node.right_input, is_filtered)
+        if not left.is_complete or not right.is_complete or len(left.outputs) != len(right.outputs):
+            return self._nothing
+        others: Sequence[Output | None] = right.outputs
+        if node.by_name:
+            by_name = {o.name: [p for p in right.outputs if right.is_same(o.name, p.name)] for o in left.outputs}
+            others = [pair[0] if len(pair := by_name[o.name]) == 1 else None for o in left.outputs]
+        outputs = []
+        for one, other in zip(left.outputs, others, strict=True):
+            is_alike = other is not None and None is not one.type == other.type and one.origins and other.origins
+            origins = {**one.origins, **other.origins} if is_alike and other is not None else {}
+            outputs.append(replace(one, qualifiers=(), origins=origins))
+        return left.with_outputs(outputs)
+
+    def _join(self, node: Message, is_filtered: bool) -> Scope:
+        kind, has_condition = node.join_type, node.HasField("join_condition")
+        is_filtered = is_filtered or has_condition
+        left, right = self._visit(node.left, is_filtered), self._visit(node.right, is_filtered)
+        both = left.with_outputs([*left.outputs, *right.outputs], is_complete=left.is_complete and right.is_complete)
+        if has_condition:
+            reads = left.reads if kind in (INNER, CROSS, SEMI, RIGHT) else frozenset[int]()
+            reads |= right.reads if kind in (INNER, CROSS, SEMI, LEFT, ANTI) else frozenset[int]()
+            self._restrict(node.join_condition, both, reads)
+        if kind in (SEMI, ANTI):
+            return left
+        if kind not in (INNER, CROSS, LEFT, RIGHT, FULL):
+            return self._nothing
+        of_left = left if kind in (INNER, CROSS, LEFT) else left.map(Output.blocked)
+        of_right = right if kind in (INNER, CROSS, RIGHT) else right.map(Output.blocked)
+        keys = self._keys(node, of_right if kind == RIGHT else of_left, of_left if kind == RIGHT else of_right)
+        others = [o for o in (*of_left.outputs, *of_right.outputs) if not left.names(o, node.using_columns)]
+        return both.with_outputs([*keys, *others], is_complete=both.is_complete and not node.using_columns)
+
+    def _keys(self, node: Message, first: Scope, second: Scope) -> list[Output]:
+        """The columns that a join gives once; first: the side whose columns they are."""
+        keys = []
+        for name in node.using_columns:
+            one, other = (scope.find([name]) for scope in (first, second))
+            if one is None:
+                continue
+            output = one[0].blocked() if node.join_type == FULL else one[0]
+            is_equal = node.join_type == INNER and other is not None and other[0].type == output.type
+            if is_equal and other is not None and output.type in _COMPARED_ALIKE:
+                output = replace(output, origins={**output.origins, **other[0].origins})
+            keys.append(output)
+        return keys
+
+    def _with_relations(self, node: Message, is_filtered: bool) -> Scope:
+        for reference in node.references:
+            self._visit(reference, False)
+        return self._visit(node.root, is_filtered)
+
+
+_VISITS: dict[str, Callable[[Plan, Message, bool], Scope]] = {
+    "read": Plan._read,
+    "filter": Plan._filter,
+    **dict.fromkeys(("sort", "hint", "repartition", "repartition_by_expression", "drop_na"), Plan._same),
+    "subquery_alias": Plan._alias,
+    "project": Plan._project,
+    "with_columns": Plan._with_columns,
+    "with_columns_renamed": Plan._renamed,
+    "to_df": Plan._to_df,
+    "drop": Plan._drop,
+    "deduplicate": Plan._deduplicate,
+    "aggregate": Plan._aggregate,
+    "set_op": Plan._set_operation,
+    "join": Plan._join,
+    "with_relations": Plan._with_relations,
+}
+
+
+def _is_star(node: Message) -> bool:
+    """Whether an expression is all columns."""
+    return (node.HasField("unresolved_star") and not node.unresolved_star.ListFields()) or (
+        node.expression_string.expression.strip() == "*"
+    )
+
+
+def _is_rowwise(node: Message) -> bool:
+    """Whether an expression certainly depends on the values of one row alone."""
+    kind = node.WhichOneof("expr_type")
+    if kind == "expression_string":
+        text = node.expression_string.expression
+        return not _WINDOW.search(text) and all(map(_is_of_a_row, CALLED.findall(text)))
+    if kind in ("unresolved_function", "call_function"):
+        if not _is_of_a_row(getattr(node, kind).function_name):
+            return False
+    elif kind == _INLINE:
+        if not node.common_inline_user_defined_function.deterministic:
+            return False
+    elif kind not in _ROWWISE:
+        return False
+    children = [child for child in nested(getattr(node, kind)) if child.DESCRIPTOR.name == "Expression"]
+    return all(map(_is_rowwise, children))
+
+
+def _is_of_a_row(function: str) -> bool:
+    name = function.lower()
+    return not name.isidentifier() or name in _OF_COLUMNS or (name in _builtin() and name not in _VOLATILE)
+
+
+@cache
+def _builtin() -> frozenset[str]:
+    from pyspark.sql import functions
+
+    return frozenset(name.lower() for name in dir(functions))

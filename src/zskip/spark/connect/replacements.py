@@ -1,0 +1,56 @@
+"""What a read becomes that needs fewer files: the files themselves, or a condition for the format's own reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from zskip.spark.connect.expressions import Message
+
+FRAME = "zskip.frame"
+"""The option by which a read names the DataFrame of `Table.df()` that it belongs to."""
+FORMATS = ("parquet", "delta", "iceberg")
+_PATTERN = re.compile(r"[{}\[\]*?\\,^]")
+"""Characters that Spark may read as a pattern, or that end a name in a list of names."""
+_FEW = 32
+"""As many paths the driver lists itself; more take a job."""
+
+
+def source_of(read: Message) -> tuple[str, str] | None:
+    """The format and the path of a read that is nothing but these; None for others."""
+    source = read.data_source
+    name = source.format.lower()
+    is_plain = name in FORMATS and len(source.paths) == 1 and not source.options and not source.schema
+    if not is_plain or source.predicates or not ("://" in source.paths[0] or source.paths[0].startswith("/")):
+        return None
+    return name, source.paths[0]
+
+
+def give_files(read: Message, root: str, files: Sequence[str], schema: str) -> bool:
+    """Let a read of a directory read only some of its files; whether it does.
+
+    files: paths below the root; schema: all columns, in Spark's JSON.
+    """
+    source = read.data_source
+    if _PATTERN.search(root) or any(map(_PATTERN.search, files)):
+        return False
+    if len(files) > _FEW and not source.options:
+        source.options["pathGlobFilter"] = "{" + ",".join(sorted({file.rpartition("/")[2] for file in files})) + "}"
+    else:
+        del source.paths[:]
+        source.paths.extend(f"{root}/{file}" for file in files)
+        source.options["basePath"] = root
+    source.schema = schema
+    return True
+
+
+def give_condition(relation: Message, version: str, condition: str) -> None:
+    """Put a condition above a read, and have it read the version for which it holds."""
+    inner = type(relation)()
+    inner.CopyFrom(relation)
+    source = inner.read
+    options = source.named_table.options if source.HasField("named_table") else source.data_source.options
+    options["versionAsOf"] = version
+    relation.Clear()
+    relation.filter.input.CopyFrom(inner)
+    relation.filter.condition.expression_string.expression = condition

@@ -1,0 +1,124 @@
+"""The columns that a relation of a plan gives, and the columns of reads that they are unchanged.
+
+A condition above a relation may restrict a read below only through such columns. Names are found as Spark finds them;
+a name that might be another one's is not found, and its part of a condition stays unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from zskip.errors import ColumnError
+from zskip.predicate import Column, Columns
+from zskip.records import Field
+from zskip.spark.connect.expressions import plan_of
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Output:
+    """One column of a relation."""
+
+    name: str
+    qualifiers: Path = ()
+    """Names of the table, the last one the closest."""
+    origins: Mapping[int, Path] = field(default_factory=dict)
+    """Which column of each read it is, by the number of the read; a condition on it may restrict these."""
+    type: str | None = None
+    """None where it is not known."""
+
+    def blocked(self) -> Output:
+        """The column, where conditions on it must not reach the reads."""
+        return replace(self, origins={})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scope:
+    """The columns of a relation."""
+
+    outputs: tuple[Output, ...] = ()
+    is_complete: bool = False
+    """Whether there are no other columns, and these are in order."""
+    case_sensitive: bool = False
+    plans: Mapping[int, Sequence[Scope]] = field(default_factory=dict)
+    """The columns of DataFrames by their numbers: of each place where one stands."""
+
+    @cached_property
+    def reads(self) -> frozenset[int]:
+        """The reads that conditions may restrict."""
+        return frozenset(read for output in self.outputs for read in output.origins)
+
+    def with_outputs(self, outputs: Iterable[Output], *, is_complete: bool | None = None) -> Scope:
+        """The same place with other columns."""
+        complete = self.is_complete if is_complete is None else is_complete
+        return replace(self, outputs=tuple(outputs), is_complete=complete)
+
+    def map(self, change: Callable[[Output], Output]) -> Scope:
+        """The same columns, each changed."""
+        return self.with_outputs(map(change, self.outputs))
+
+    def is_same(self, one: str, other: str) -> bool:
+        """Whether two names are the same to the session."""
+        return one == other if self.case_sensitive else one.lower() == other.lower()
+
+    def names(self, output: Output, names: Iterable[str]) -> bool:
+        """Whether some of the names are that of a column."""
+        return any(self.is_same(output.name, name) for name in names)
+
+    def find(self, parts: list[str]) -> tuple[Output, Path] | None:
+        """The column of a name, and the fields inside it that the name goes on with; None where that is not certain."""
+        plan, parts = plan_of(parts)
+        if plan is None:
+            return self._find_by_name(parts)
+        scopes = self.plans.get(plan, ())
+        match = scopes[0].find(parts) if len(scopes) == 1 else None
+        if match is None:
+            return None
+        # The DataFrame's column itself must have come up to here, under its name.
+        target, fields = match
+        outputs = [
+            output
+            for output in self.outputs
+            if self.is_same(output.name, target.name) and target.origins.items() <= output.origins.items()
+        ]
+        return (outputs[0], fields) if target.origins and len(outputs) == 1 else None
+
+    def _find_by_name(self, parts: list[str]) -> tuple[Output, Path] | None:
+        matches = [
+            (output, tuple(parts[k + 1 :]))
+            for k in range(1, len(parts))
+            for output in self.outputs
+            if self.is_same(output.name, parts[k]) and self._is_qualifier(parts[:k], output.qualifiers)
+        ]
+        if not matches and (self.is_complete or len(parts) == 1):
+            matches = [(output, tuple(parts[1:])) for output in self.outputs if self.is_same(output.name, parts[0])]
+        return matches[0] if len(matches) == 1 else None
+
+    def _is_qualifier(self, parts: Sequence[str], qualifiers: Path) -> bool:
+        ends = qualifiers[-len(parts) :]
+        return len(ends) == len(parts) and all(map(self.is_same, parts, ends))
+
+
+class ReadColumns(Columns):
+    """The columns of one read under the names that they have in a scope."""
+
+    def __init__(self, fields: Sequence[Field], scope: Scope, read: int) -> None:
+        super().__init__(fields, case_sensitive=True)
+        self._scope = scope
+        self._read = read
+        self._columns = Columns(fields, case_sensitive=scope.case_sensitive)
+
+    def find(self, parts: Sequence[str]) -> Column | None:
+        """Find the column of a name; None for columns of other reads, and where that is not certain."""
+        match = self._scope.find(list(parts))
+        path = None if match is None else match[0].origins.get(self._read)
+        if match is None or path is None:
+            return None
+        try:
+            column = self._columns.find([*path, *match[1]])
+        except ColumnError:
+            return None
+        return column if column is not None and column.path[: len(path)] == path else None

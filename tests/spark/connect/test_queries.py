@@ -1,0 +1,148 @@
+"""`zskip.enable` under Spark Connect: queries as they are give the rows that they give without it, from fewer files."""
+
+from __future__ import annotations
+
+import pytest
+import tiers
+from connect_server import connect_server
+from connected_queries import FILES, RandomFrames, rows_of, write_table
+from pyspark.errors import AnalysisException
+from pyspark.sql.types import DoubleType
+
+import zskip
+
+pytestmark = pytest.mark.slow  # A server in a JVM of its own.
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with connect_server(tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    root = tmp_path_factory.mktemp("tables")
+    for i, name in enumerate("tu"):
+        write_table(root / name, i, partitioned=i == 0)
+        zskip.open(str(root / name)).index(granularity="row_group" if i else "file")
+    return root
+
+
+@pytest.fixture(scope="module")
+def sessions(server):
+    """A session that runs queries as they are, and one that skips files."""
+    plain, enabled = (server.session() for _ in range(2))
+    zskip.enable(enabled)
+    return plain, enabled
+
+
+@pytest.mark.scaled
+def test_random_queries(sessions, tables):
+    skipping = 0
+    for seed in range(tiers.count(1000, 20)):
+        frames = []
+        for spark in sessions:
+            spark.conf.set("spark.sql.session.timeZone", "America/New_York" if seed % 3 == 1 else "UTC")
+            spark.conf.set("spark.sql.ansi.enabled", str(seed % 4 != 1).lower())
+            spark.conf.set("spark.sql.caseSensitive", str(seed % 5 == 1).lower())
+            draw = RandomFrames(seed, lambda name, s=spark: s.read.parquet(str(tables / name)), "tu")
+            try:
+                frames.append(draw.frame())
+            except AnalysisException:
+                break  # An ambiguous name.
+        if len(frames) == 2:
+            expected, rows = map(rows_of, frames)
+            # A row that raises may lie in a file that is skipped.
+            assert rows == expected or isinstance(expected, str), (seed, frames[0].explain("extended"))
+            skipping += any(scan.files < scan.files_total for scan in zskip.scans(sessions[1]))
+    assert skipping > seed / 4
+
+
+def test_what_is_read(sessions, tables):
+    plain, enabled = sessions
+    path = str(tables / "u")
+    for spark in sessions:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    frame = enabled.read.parquet(path)
+    assert frame.where("id < 50").count() == 50
+    (scan,) = zskip.scans(enabled)
+    assert (scan.files, scan.files_total, scan.table) == (2, FILES, path)
+    assert frame.where("id < 50 and s like '%x'").count() == 0
+    assert "part-01" not in "".join(frame.where("id < 30").inputFiles()[:1])
+    assert len(frame.where("id < 30").select("_metadata.file_name").distinct().collect()) == 1
+    zskip.disable(enabled)
+    assert frame.where("id < 30").count() == 30
+    assert zskip.scans(enabled) == (scan,) or zskip.scans(enabled)[0].files == 1
+    with zskip.enabled(enabled):
+        assert frame.where("id between 100 and 110").count() == 11
+        assert zskip.scans(enabled)[0].files == 1
+    before = zskip.scans(enabled)
+    assert frame.where("id < 30").count() == 30
+    assert zskip.scans(enabled) == before
+    enabled.sql("SET spark.zskip.enabled = true")
+    assert frame.where("id < 90").count() == 90
+    assert zskip.scans(enabled)[0].files == 3
+    assert zskip.scans(plain) == ()
+
+
+def test_new_files_and_lost_indexes(sessions, tmp_path):
+    enabled = sessions[1]
+    root = tmp_path / "t"
+    write_table(root, 1, partitioned=False)
+    zskip.open(str(root)).index()
+    frame = enabled.read.parquet(str(root))
+    assert frame.where("id < 30").count() == 30
+    (root / "part-00.parquet").rename(root / "part-99.parquet")
+    assert frame.where("id < 30").count() == 30
+    write_table(root, 2, partitioned=False)
+    assert frame.where("id < 30").count() == 60
+    zskip.open(str(root)).index()
+    assert frame.where("id < 30").count() == 60
+    assert zskip.scans(enabled)[0].files == 2
+    for path in sorted((root / "_zskip").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    before = zskip.scans(enabled)
+    assert frame.where("id < 30").count() == 60
+    assert zskip.scans(enabled) == before
+
+
+def test_what_stays_as_it_is(sessions, tables, tmp_path):
+    """Commands, views, streams, and reads that say more than a path."""
+    enabled = sessions[1]
+    path = str(tables / "u")
+    frame, before = enabled.read.parquet(path).where("id < 30"), zskip.scans(enabled)
+    frame.createOrReplaceTempView("v")
+    assert enabled.sql("SELECT count(*) FROM v").first()[0] == 30
+    frame.write.parquet(str(tmp_path / "copy"))
+    assert enabled.read.parquet(str(tmp_path / "copy")).count() == 30
+    assert enabled.read.option("mergeSchema", "true").parquet(path).where("id < 30").count() == 30
+    assert enabled.read.schema("id long").parquet(path).where("id < 30").count() == 30
+    assert enabled.read.parquet(path, path).where("id < 30").count() == 60
+    query = enabled.readStream.schema(frame.schema).parquet(path).where("id < 30").writeStream.format("memory")
+    running = query.queryName("m").trigger(availableNow=True).start()
+    running.awaitTermination(60)
+    assert enabled.table("m").count() == 30
+    assert zskip.scans(enabled) == before
+
+
+def test_functions_of_the_session(server, tables):
+    enabled = server.session()
+    zskip.enable(enabled)
+    frame = enabled.read.parquet(str(tables / "u"))
+    assert frame.where("floor(id / 1D) < 30").count() == 30
+    enabled.udf.register("floor", lambda value: -value, DoubleType())
+    assert frame.where("floor(id / 1D) = -450D").count() == 1
+
+
+def test_the_workload_is_recorded(sessions, tables):
+    enabled = sessions[1]
+    table = zskip.open(str(tables / "t"))
+    table.record()
+    try:
+        for limit in (30, 60):
+            enabled.read.parquet(str(tables / "t")).where(f"id < {limit}").count()
+        enabled.read.parquet(str(tables / "t")).where("id < 90").explain()
+        assert table.workload(clear=True).scans == 2
+    finally:
+        table.record(False)
