@@ -37,6 +37,20 @@ _PLAIN_FILES = {"spark.databricks.delta.formatCheck.enabled": "false"}
 """Lets a session with Delta Lake read single files of its tables."""
 
 
+_CARRIED = re.compile(
+    r"boolean|byte|short|integer|long|float|double|decimal(\(.*\))?|string|binary|date|timestamp|timestamp_ntz"
+)
+"""Types that are the same in the batches of tasks as in rows of Spark."""
+
+
+def _is_carried(kind: Any) -> bool:
+    if isinstance(kind, str):
+        return _CARRIED.fullmatch(kind) is not None
+    parts = [field["type"] for field in kind.get("fields", ())]
+    parts += [kind[name] for name in ("elementType", "keyType", "valueType") if name in kind]
+    return bool(parts) and all(map(_is_carried, parts))
+
+
 class ConnectedReader(Reader):
     """Reads tables whose files hold their rows, which this process and the executors reach without Spark."""
 
@@ -151,6 +165,9 @@ class ConnectedReader(Reader):
         """The rows of the files, read through Arrow, with the number of each row's partition in the last column."""
         return self._read_tasks(session, json.loads(self.schema.data_json)["fields"])
 
+    def check_writable(self, session: SparkSession) -> None:
+        """Do nothing: Arrow, which alone writes, checks the columns when it does."""
+
     def rows_of_keys(self, session: SparkSession, keys: Sequence[Field]) -> DataFrame:
         """The `live_rows`, in the columns of some keys."""
         return self._read_tasks(session, self._columns_of(keys))
@@ -176,6 +193,13 @@ class ConnectedReader(Reader):
     ) -> DataFrame:
         """Some columns as tasks read them; numbered: with the numbers of file and row in place of the partition's."""
         self.check_rows()
+        foreign = next((column for column in columns if not _is_carried(column["type"])), None)
+        if foreign is not None:
+            raise UnsupportedError(
+                f'column "{foreign["name"]}" of type {foreign["type"]} does not travel through Arrow as Spark has it, '
+                "so it cannot be a key here, nor can expressions; choose other keys, or use a classic session. Nothing "
+                "was written"
+            )
         readable, reach = self.readable_files(), reach_of(self._storage)
         assert readable is not None, "files hold the rows"
         assert reach is not None, "executors reach what this process reaches"

@@ -30,6 +30,7 @@ from zskip.spark.schema import (
     partition_by_ordinal,
     read_schema,
 )
+from zskip.spark.write.rewrite import check_writable
 from zskip.storage import Storage
 from zskip.types import read_type
 
@@ -220,6 +221,10 @@ class Reader(MetadataReader):
         name of a partition column keep what the files say.
         """
         return scan(session, partition_by_ordinal(session, self.schema))
+
+    def check_writable(self, session: SparkSession) -> None:
+        """Raise UnsupportedError for a column that cannot be written."""
+        check_writable(self.live_rows(session))
 
     def rows_of_keys(self, session: SparkSession, keys: Sequence[Field]) -> DataFrame:
         """The `live_rows`, in at least the columns of some keys; Spark reads no others of a table's files."""

@@ -25,9 +25,7 @@ from zskip.table.version import TableVersion, open_version
 from zskip.units import parse_size
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from zskip.spark.formats import Reader
+    pass
 
 BINS_AT_ONCE = 128
 """New files of one commit: the plan of a job has a scan for each of them."""
@@ -62,7 +60,7 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Re
         files = select_partitions(version, where)
         bins = [identify_files(files, numbers) for numbers in pack(files, target, smallest)]
         if bins:
-            _check_writable(spark, version.reader)
+            version.reader.check_writable(spark)
     commits: list[Commit] = []
     info = {"operation": "compact", "where": where, "target_file_size": target, "min_file_size": smallest}
     try:
@@ -89,7 +87,7 @@ def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operat
     with timer.step("snapshot"):
         version = open_version(handle)
         check_rewritable(version)
-        _check_writable(spark, version.reader)
+        version.reader.check_writable(spark)
     files = version.snapshot
     commit, version = _merge(version, bins, {"operation": operation}, timer)
     if commit is None:
@@ -99,12 +97,6 @@ def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operat
     result = _result(handle, files, [commit], timer)
     record_result(version, result, operation)
     return result
-
-
-def _check_writable(spark: SparkSession, reader: Reader) -> None:
-    from zskip.spark.write.rewrite import check_writable
-
-    check_writable(reader.live_rows(spark))
 
 
 def _merge(

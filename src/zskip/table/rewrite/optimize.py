@@ -175,7 +175,6 @@ def _plan(
     spark: SparkSession, version: TableVersion, request: OptimizeRequest, only: frozenset[FileIdentity] | None
 ) -> _Plan:
     """Read and check the table before anything is written; only: as in `RewriteJob`."""
-    from zskip.spark.write.rewrite import check_writable
 
     handle, reader = version.handle, version.reader
     check_index_version(handle)
@@ -183,8 +182,8 @@ def _plan(
     files = select_partitions(version, request.where) if only is None else select_unchanged(reader.snapshot, only)
     reader = reader.select(files)
     if len(files):
-        frame = reader.live_rows(spark)
-        check_writable(frame)
+        reader.check_writable(spark)
+        frame = reader.rows_of_keys(spark, fields)
         check_keys(frame, reader.snapshot, fields)
         fields = tuple(_as_read(field, frame) for field in fields)
     reader, footers = inspect_selected(handle, reader)
