@@ -81,6 +81,8 @@ def copy_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessi
     )
     make_stub: Any = SparkConnectServiceStub
     client: Any = copy.copy(cast("Any", spark).client)
+    for name in [name for name in vars(client) if name.startswith("_zskip_")]:
+        delattr(client, name)  # Its requests are sent as they are.
     client._stub, metadata, is_clone = make_stub(client._channel), client._builder.metadata(), can_clone(spark)
     if is_clone:
         request = protocol.CloneSessionRequest(session_id=client._session_id, client_type="python")
