@@ -277,8 +277,8 @@ class Table:
         The DataFrame shows the table as it is now. Open it again after the table has changed.
 
         Args:
-            where: Keep only rows for which this SQL is true, like `df().where(...)`. Under Spark Connect it alone
-                decides which files are read; later filters skip none.
+            where: Keep only rows for which this SQL is true, like `df().where(...)`. Under Spark Connect it decides
+                which files are read; without it, the filters of each query do.
 
         Raises:
             UnsupportedError: Spark Connect, and the table is one of Hudi.
@@ -288,7 +288,7 @@ class Table:
         if self._handle.connected is not None:
             from zskip.table.read.spark_connect import open_kept
 
-            frame, self.last_scan = open_kept(self._handle.for_queries(), self._root, where)
+            frame, self.last_scan = open_kept(self._handle.for_queries(), self._root, where, self._record)
             return frame
         from zskip.table.read.query import open_frame
 

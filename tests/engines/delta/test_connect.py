@@ -56,6 +56,16 @@ for name, location in (("delta", path + "/delta"), ("iceberg", path + "/db/t")):
         assert skips is None or table.last_scan.files == skips, (name, where, table.last_scan)
         if skips:
             assert files_read(frame) == skips < files_read(expected), (name, where)
+    # Queries as they are, and a frame that is told nothing beforehand.
+    zskip.enable(spark)
+    whole = table.df()
+    for where in WHERE[:2]:
+        rows = sorted(map(str, spark.read.format(name).load(location).where(where).collect()))
+        assert zskip.scans(spark)[0].files == 1, (name, where)
+        assert files_read(spark.read.format(name).load(location).where(where)) == 1, (name, where)
+        assert files_read(whole.where(where)) == table.last_scan.files == 1, (name, where)
+        assert sorted(map(str, whole.where(where).collect())) == rows == sorted(map(str, table.df(where).collect()))
+    zskip.disable(spark)
     # What is written later belongs to the next frame.
     before, where = table.df("id + 0 >= 590"), "id + 0 >= 590"
     count = before.count()

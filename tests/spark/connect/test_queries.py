@@ -126,6 +126,32 @@ def test_what_stays_as_it_is(sessions, tables, tmp_path):
     assert zskip.scans(enabled) == before
 
 
+def test_frames_of_a_table(sessions, tables):
+    """`df()` chooses files when a query is sent, of those that were live when it was called."""
+    plain = sessions[0]
+    table = zskip.table(plain, str(tables / "u"))
+    frame = table.df()
+    assert (frame.count(), table.last_scan.files) == (480, FILES)
+    assert frame.where("id < 50").count() == 50
+    assert table.last_scan.files == 2
+    assert frame.groupBy("v").count().where("v is null").count() == 1
+    assert plain.read.parquet(str(tables / "u")).where("id < 50").count() == 50
+    assert table.df("id < 50").where("id < 30").count() == 30
+    frame.where("id < 30").createOrReplaceTempView("of_frame")
+    assert plain.table("of_frame").count() == 30
+
+
+def test_rows_that_the_session_keeps_are_not_read_again(sessions, tables):
+    enabled = sessions[1]
+    frame, before = enabled.read.parquet(str(tables / "u")).persist(), zskip.scans(enabled)
+    assert frame.where("id < 30").count() == 30
+    assert "InMemoryTableScan" in frame.where("id < 30")._explain_string()
+    assert zskip.scans(enabled) == before
+    frame.unpersist()
+    assert frame.where("id < 30").count() == 30
+    assert zskip.scans(enabled)[0].files == 1
+
+
 def test_functions_of_the_session(server, tables):
     enabled = server.session()
     zskip.enable(enabled)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from zskip.spark.connect.expressions import Message
+from zskip.spark.connect.expressions import Message, nested
 
 FRAME = "zskip.frame"
 """The option by which a read names the DataFrame of `Table.df()` that it belongs to."""
@@ -24,6 +24,14 @@ def source_of(read: Message) -> tuple[str, str] | None:
     if not is_plain or source.predicates or not ("://" in source.paths[0] or source.paths[0].startswith("/")):
         return None
     return name, source.paths[0]
+
+
+def paths_of(message: Message) -> Iterator[tuple[str, ...]]:
+    """The paths of each read by paths in a plan."""
+    if message.DESCRIPTOR.name == "Read" and message.HasField("data_source"):
+        yield tuple(message.data_source.paths)
+    for child in nested(message):
+        yield from paths_of(child)
 
 
 def give_files(read: Message, root: str, files: Sequence[str], schema: str) -> bool:

@@ -12,9 +12,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +25,19 @@ import numpy as np
 from zskip.errors import ZskipError
 from zskip.formats import HOME
 from zskip.index import BoundIndex, Index
-from zskip.predicate import Constant, columns_of
+from zskip.predicate import Constant, Predicate, columns_of
 from zskip.records import Field, ScanReport, Snapshot
 from zskip.spark.connect.interceptor import find_interceptor, interceptor_of
-from zskip.spark.connect.relations import Opened, Plan, Read
-from zskip.spark.connect.replacements import give_condition, give_files, source_of
+from zskip.spark.connect.relations import Opened, Plan
+from zskip.spark.connect.replacements import FRAME, give_condition, give_files, paths_of, source_of
 from zskip.spark.connect.settings import BY_ID, SETTING, WAP, ZONE, Settings
 from zskip.table.handle import Handle, storage_at
 from zskip.table.index_binding import load_index
 from zskip.table.read.induced import induced_predicate
 from zskip.table.read.query import note_scan, plan_bound
-from zskip.table.read.spark_connect import differs
 from zskip.table.session import is_replaced, session_time_zone, session_versions
 from zskip.table.version import read_snapshot
+from zskip.types import read_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,69 +45,93 @@ if TYPE_CHECKING:
 _log = logging.getLogger("zskip.scan")
 _SECONDS = 10.0
 """How long a table in a store counts as one without an index."""
+_MOST_FRAMES = 256
+OnScan = Callable[[ScanReport], None]
 _FIELD_ID = "parquet.field.id"
 Message = Any
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PinnedTable:
+    """A table whose files are known."""
+
+    handle: Handle
+    root: str
+    """As the session calls it."""
+    bound: BoundIndex
+    fields: tuple[Field, ...]
+    schema: str = ""
+    """Of plain Parquet, as the session infers it: all columns in their order, in Spark's JSON."""
+    on_scan: OnScan | None = None
+
+    def opened(self) -> Opened:
+        """It under a read."""
+        in_order = bool(self.schema) or not self.bound.snapshot.partition_fields
+        return Opened(table=self, fields=self.fields, in_order=in_order)
+
+    def narrow(self, relation: Message, predicate: Predicate) -> ScanReport | None:
+        """Let a read of it need fewer files, and report what it needs; None where its reader is left to choose."""
+        snapshot, plan = self.bound.snapshot, plan_bound(self.handle, self.bound, predicate)
+        report = replace(plan.report, table=self.handle.storage.root)
+        if len(plan.kept) == len(snapshot):
+            return report
+        if self.handle.format.is_plain:
+            kept = plan.kept if len(plan.kept) else [int(snapshot.sizes.argmin())]
+            files = [snapshot.paths[i] for i in kept]
+            return report if give_files(relation.read, self.root, files, self.schema) else None
+        mask = np.isin(np.arange(len(snapshot)), plan.kept)
+        boxes = induced_predicate(self.bound, mask, [column.path[0] for column in columns_of(predicate)])
+        if not snapshot.reading.version_as_of or boxes is None:
+            return None
+        give_condition(relation, snapshot.reading.version_as_of, boxes)
+        return report
+
+
 class ConnectedTable:
-    """A table that queries of a session read, as it was at the latest of them."""
+    """A table that queries of a session read by its path, as it was at the latest of them."""
 
     def __init__(self, spark: SparkSession, format_name: str, root: str) -> None:
         self.root = root.rstrip("/")
         self.handle = Handle(storage_at(root, None), None, None, format_name)
         self._spark = spark
-        self.lock = threading.Lock()
-        self.snapshot: Snapshot | None = None
-        self.bound: BoundIndex | None = None
-        self.schema = ""
-        """Of plain Parquet, as the session infers it."""
-        self.fields: tuple[Field, ...] = ()
+        self._lock = threading.Lock()
+        self._pinned: PinnedTable | None = None
         self._state: tuple[object, ...] = ()
         self._is_shared = False
         self._no_index_until = 0.0
 
-    def opened(self, settings: Settings) -> Opened | None:
-        """Its columns now; None where nothing can be skipped."""
-        with self.lock:
+    def pinned(self, settings: Settings) -> PinnedTable | None:
+        """The table as it is now; None where nothing can be skipped."""
+        with self._lock:
             if time.monotonic() < self._no_index_until:
                 return None
             index = load_index(self.handle)
             if index is None:
                 self._no_index_until = 0 if self.handle.storage.kind == "disk" else time.monotonic() + _SECONDS
                 return None
-            self._refresh(index, settings)
-            if self.snapshot is None:
-                return None
-            in_order = bool(self.schema) or not self.snapshot.partition_fields
-            return Opened(table=self, fields=self.fields, in_order=in_order)
+            snapshot, state = read_snapshot(self.handle), (index.manifest, settings.epoch)
+            before = self._pinned
+            if before is None or state != self._state or not _is_same(snapshot, before.bound.snapshot):
+                self._pinned, self._state = self._pin(index, snapshot, settings), state
+            return self._pinned
 
-    def _refresh(self, index: Index, settings: Settings) -> None:
-        """Look at the files that are live now."""
-        snapshot, before = read_snapshot(self.handle), self.snapshot
-        state = (index.manifest, settings.epoch)
-        if before is not None and state == self._state and _is_same(snapshot, before):
-            return
-        self.snapshot = None
+    def _pin(self, index: Index, snapshot: Snapshot, settings: Settings) -> PinnedTable | None:
         if any(path.startswith(f"{HOME}/") for path in snapshot.paths) or snapshot.reading.opaque:
-            return
+            return None
         self._is_shared = self._is_shared or _is_shared(self._spark, self.handle, self.root, snapshot)
         if not self._is_shared:
-            return
-        self.fields = (*snapshot.fields, *snapshot.partition_fields)
+            return None
+        schema, fields = "", (*snapshot.fields, *snapshot.partition_fields)
         if self.handle.format.is_plain:
-            schema = self._spark.read.parquet(self.root).schema
-            described = schema.jsonValue()["fields"]
-            by_name = {field.name: field for field in self.fields}
-            if differs(snapshot, described) or len(described) != len(by_name):
-                return
-            self.schema = schema.json()
-            if settings.is_on(BY_ID) and _FIELD_ID in self.schema:
-                return  # Spark matches columns by their ids.
-            self.fields = tuple(by_name[field["name"]] for field in described)
-        self.bound = index.bind(
-            snapshot, case_sensitive=settings.case_sensitive, versions=session_versions(self.handle.attach(self._spark))
-        )
-        self.snapshot, self._state = snapshot, state
+            inferred = self._spark.read.parquet(self.root).schema
+            schema, by_name = inferred.json(), {field.name: field for field in fields}
+            is_by_id = settings.is_on(BY_ID) and _FIELD_ID in schema  # Spark matches columns by their ids.
+            if differs(snapshot, inferred.jsonValue()["fields"]) or len(inferred) != len(by_name) or is_by_id:
+                return None
+            fields = tuple(by_name[field.name] for field in inferred)
+        versions = session_versions(self.handle.attach(self._spark))
+        bound = index.bind(snapshot, case_sensitive=settings.case_sensitive, versions=versions)
+        return PinnedTable(handle=self.handle, root=self.root, bound=bound, fields=fields, schema=schema)
 
 
 def _is_same(one: Snapshot, other: Snapshot) -> bool:
@@ -121,11 +147,17 @@ def _is_shared(spark: SparkSession, handle: Handle, root: str, snapshot: Snapsho
         return True
     if not len(snapshot):
         return False
-    places = [0, len(snapshot) - 1]
-    paths = [f"{root}/{snapshot.paths[i]}" for i in dict.fromkeys(places)]
-    rows = spark.read.format("binaryFile").load(paths).selectExpr("length", "unix_millis(modificationTime)").collect()
-    files = {(int(snapshot.sizes[i]), int(snapshot.mtimes_ms[i])) for i in places}
-    return {tuple(row) for row in rows} == files
+    ends = {snapshot.paths[0], snapshot.paths[-1]}
+    own = {(file.size, file.mtime_ms) for path in ends if (file := handle.storage.stat(path)) is not None}
+    files = spark.read.format("binaryFile").load([f"{root}/{path}" for path in ends])
+    return {tuple(row) for row in files.selectExpr("length", "unix_millis(modificationTime)").collect()} == own
+
+
+def differs(snapshot: Snapshot, fields: list[dict[str, object]]) -> bool:
+    """Whether the session gives a column another type, for example since it infers no types from directory names."""
+    session_types = {str(f["name"]): read_type(f["type"], f.get("metadata")) for f in fields}  # type: ignore[arg-type]
+    own_types = {field.name: field.type for field in (*snapshot.fields, *snapshot.partition_fields)}
+    return any(session_types.get(name) != data_type for name, data_type in own_types.items())
 
 
 class Pruner:
@@ -137,68 +169,70 @@ class Pruner:
         self.settings = Settings(spark, partial(is_replaced, spark))
         self.latest: tuple[ScanReport, ...] = ()
         self._tables: dict[tuple[str, str], ConnectedTable] = {}
+        self._frames: OrderedDict[str, PinnedTable] = OrderedDict()
+        """The latest ones of `Table.df()`, by the names that their reads have as an option."""
+        self._persisted: set[tuple[str, ...]] = set()
+        """The paths of reads whose rows the session keeps: a plan with fewer files would read them again."""
+
+    def remember(self, table: PinnedTable) -> str:
+        """Give a name to the read of a DataFrame, whose queries skip files from now on."""
+        name = uuid.uuid4().hex
+        self._frames[name] = table
+        while len(self._frames) > _MOST_FRAMES:
+            self._frames.popitem(last=False)
+        return name
 
     def change(self, method: str, request: Message) -> Message:
         """The request to send in place of one; the same where nothing is to change."""
         self.settings.notice(method, request)
         is_run = method == "ExecutePlan"
+        if method == "AnalyzePlan" and request.HasField("persist"):
+            self._persisted.update(paths_of(request.persist.relation))
+        elif method == "AnalyzePlan" and request.HasField("unpersist"):
+            self._persisted.difference_update(paths_of(request.unpersist.relation))
         if not is_run and not (method == "AnalyzePlan" and request.HasField("explain")):
             return request
-        plan = request.plan if is_run else request.explain.plan
-        if not plan.HasField("root") or not self.settings.is_on(SETTING):
+        sent = request.plan if is_run else request.explain.plan
+        # A command may set a setting, so none is asked for before it.
+        if not sent.HasField("root") or not (self._frames or self.settings.is_on(SETTING)):
             return request
         changed = type(request)()
         changed.CopyFrom(request)
-        reports = self._prune((changed.plan if is_run else changed.explain.plan).root, is_run)
+        plan = changed.plan if is_run else changed.explain.plan
+        reports = self._prune(plan.root, is_run)
         if reports and is_run:
             self.latest = reports
         return changed if reports else request
 
     def _prune(self, root: Message, is_run: bool) -> tuple[ScanReport, ...]:
-        settings = self.settings
+        settings, reports = self.settings, []
         plan = Plan(root, self._open, settings.dialect(), case_sensitive=settings.case_sensitive)
-        reports = [self._narrow(number, read, is_run) for number, read in enumerate(plan.reads) if read.conditions]
+        for number, read in enumerate(plan.reads):
+            table: PinnedTable = read.table
+            predicate = read.predicate(number, settings[ZONE])
+            report = None if predicate == Constant(True) else table.narrow(read.relation, predicate)
+            if report is not None and is_run:
+                note_scan(table.handle, predicate, report)
+                if table.on_scan is not None:
+                    table.on_scan(report)
+            reports.append(report)
         return tuple(report for report in reports if report is not None)
 
     def _open(self, read: Message) -> Opened | None:
-        source = source_of(read)
-        if source is None:
+        if tuple(read.data_source.paths) in self._persisted:
             return None
-        table = self._tables.get(source)
-        try:
-            if table is None:
-                table = self._tables[source] = ConnectedTable(self.spark, *source)
-            if self.settings[WAP] and not table.handle.format.is_plain:
-                return None
-            return table.opened(self.settings)
-        except (ZskipError, OSError):
-            _log.debug("%s is read as it is", source[1], exc_info=True)
-            return None
-
-    def _narrow(self, number: int, read: Read, is_run: bool) -> ScanReport | None:
-        """Let a read need fewer files, and report what it needs; None where its conditions say nothing."""
-        table: ConnectedTable = read.table
-        bound, handle = table.bound, table.handle
-        predicate = read.predicate(number, self.settings[ZONE])
-        if bound is None or predicate == Constant(True):
-            return None
-        plan = plan_bound(handle, bound, predicate)
-        report = replace(plan.report, table=handle.storage.root)
-        if is_run:
-            note_scan(handle, predicate, report)
-        snapshot = bound.snapshot
-        if len(plan.kept) == len(snapshot):
-            return report
-        if handle.format.is_plain:
-            kept = plan.kept if len(plan.kept) else [int(snapshot.sizes.argmin())]
-            give_files(read.relation.read, table.root, [snapshot.paths[i] for i in kept], table.schema)
-        elif version := snapshot.reading.version_as_of:
-            mask = np.isin(np.arange(len(snapshot)), plan.kept)
-            names = [column.path[0] for column in columns_of(predicate)]
-            boxes = induced_predicate(bound, mask, names)
-            if boxes is not None:
-                give_condition(read.relation, version, boxes)
-        return report
+        table = self._frames.get(read.data_source.options.get(FRAME, ""))
+        source = source_of(read) if table is None and self.settings.is_on(SETTING) else None
+        if source is not None:
+            try:
+                if source not in self._tables:
+                    self._tables[source] = ConnectedTable(self.spark, *source)
+                known = self._tables[source]
+                is_on_branch = self.settings[WAP] and not known.handle.format.is_plain
+                table = None if is_on_branch else known.pinned(self.settings)
+            except (ZskipError, OSError):
+                _log.debug("%s is read as it is", source[1], exc_info=True)
+        return None if table is None else table.opened()
 
 
 def pruner_of(spark: SparkSession) -> Pruner:

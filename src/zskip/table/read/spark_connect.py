@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
 from zskip.formats import HOME
+from zskip.spark.connect.replacements import FRAME
 from zskip.table.handle import Handle
+from zskip.table.read.connected import OnScan, PinnedTable, differs, pruner_of
 from zskip.table.read.query import plan_snapshot
 from zskip.table.version import read_snapshot
-from zskip.types import read_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,16 +28,19 @@ _PATTERN = re.compile(r"[{}\[\]*?\\]")
 """Characters that make Spark read a name as a pattern."""
 
 
-def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, ScanReport]:
+def open_kept(
+    handle: Handle, root: str, where: str | None, on_scan: OnScan | None = None
+) -> tuple[DataFrame, ScanReport]:
     """Open the rows for which `where` is true, from the files that might hold one, and report what pruning did.
 
-    root: the table as the session calls it. Raises UnsupportedError for Hudi and for names that are patterns to Spark,
-    ConflictError during an unfinished rewrite that the client may not finish.
+    Without `where`, each query of the DataFrame chooses its files, and tells `on_scan` if there is one. root: the table
+    as the session calls it. Raises UnsupportedError for Hudi and for names that are patterns to Spark, ConflictError
+    during an unfinished rewrite that the client may not finish.
     """
     spark, snapshot = handle.connected, read_snapshot(handle)
     assert spark is not None, "only tables of such sessions come here"
     if not handle.format.is_plain:
-        return _open_version(spark, handle, snapshot, root, where)
+        return _open_version(spark, handle, snapshot, root, where, on_scan)
     pattern = next((name for name in (root, *snapshot.paths) if _PATTERN.search(name)), None)
     if pattern is not None:
         raise UnsupportedError(
@@ -59,12 +63,20 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
             f'a rewrite of "{root}" is committed, but its files are not in their partitions yet, and this process may '
             "not move them; call again when it is done, or call info() once as a user who may write there"
         )
-    rows = spark.read.schema(schema).option("basePath", root).parquet(*paths)
+    reader = spark.read.schema(schema).option("basePath", root)
+    if where is None and on_scan is not None and not sees_other_columns:
+        own = {field.name: field for field in (*snapshot.fields, *snapshot.partition_fields)}
+        fields = tuple(own[field.name] for field in schema if field.name in own)
+        pinned = PinnedTable(
+            handle=handle, root=root, bound=plan.bound, fields=fields, schema=schema.json(), on_scan=on_scan
+        )
+        reader = reader.option(FRAME, pruner_of(spark).remember(pinned))
+    rows = reader.parquet(*paths)
     return rows if where is None else rows.where(where), plan.report
 
 
 def _open_version(
-    spark: SparkSession, handle: Handle, snapshot: Snapshot, root: str, where: str | None
+    spark: SparkSession, handle: Handle, snapshot: Snapshot, root: str, where: str | None, on_scan: OnScan | None
 ) -> tuple[DataFrame, ScanReport]:
     """The rows of a snapshot by the format's own reader, whose statistics skip what the boxes of kept files leave out.
 
@@ -78,13 +90,10 @@ def _open_version(
         )
     plan = plan_snapshot(handle, snapshot, where)
     reader = spark.read.option("versionAsOf", version) if version else spark.read
+    if where is None and on_scan is not None and version and handle.catalog is None:
+        fields = (*snapshot.fields, *snapshot.partition_fields)
+        pinned = PinnedTable(handle=handle, root=root, bound=plan.bound, fields=fields, on_scan=on_scan)
+        reader = reader.option(FRAME, pruner_of(spark).remember(pinned))
     rows = reader.format(name).load(root) if handle.catalog is None else reader.table(handle.catalog.table)
     condition = plan.predicate if version else where
     return rows if condition is None or condition == "TRUE" else rows.where(condition), plan.report
-
-
-def differs(snapshot: Snapshot, fields: list[dict[str, object]]) -> bool:
-    """Whether the session gives a column another type, for example since it infers no types from directory names."""
-    session_types = {str(f["name"]): read_type(f["type"], f.get("metadata")) for f in fields}  # type: ignore[arg-type]
-    own_types = {field.name: field.type for field in (*snapshot.fields, *snapshot.partition_fields)}
-    return any(session_types.get(name) != data_type for name, data_type in own_types.items())
