@@ -54,9 +54,22 @@ def check_rows(spark: Any, root: str) -> None:
         assert len(frame.inputFiles()) <= max(files, 1)
 
 
+def check_queries(spark: Any, root: str) -> None:
+    """Queries as they are read fewer files, and a definition of a view does not."""
+    plain = {where: sorted(spark.read.parquet(root).where(where).collect()) for where, _ in WHERE}
+    zskip.enable(spark)
+    for where, files in WHERE:
+        frame = spark.read.parquet(root).where(where)
+        assert sorted(frame.collect()) == plain[where]
+        assert [scan.files for scan in zskip.scans(spark)] == [files], where
+    zskip.disable(spark)
+    assert sorted(spark.read.parquet(root).where(WHERE[0][0]).collect()) == plain[WHERE[0][0]]
+
+
 def test_a_token(server: Server, root: str) -> None:
     spark = server.session()
     check_rows(spark, root)
+    check_queries(spark, root)
     if server.token is None:
         return
     stranger = session_at(url_of(server.port, token="another"))
@@ -71,15 +84,21 @@ def test_tls(server: Server, root: str, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", str(certificate))
         spark = session_at(url_of(port, use_ssl="true", token=TOKEN))
         check_rows(spark, root)
+        check_queries(spark, root)
         spark.stop()
 
 
-def test_a_server_dies_during_a_query_and_comes_back(server: Server, root: str) -> None:
+@pytest.mark.parametrize("way", ["df", "enable"])
+def test_a_server_dies_during_a_query_and_comes_back(server: Server, root: str, way: str) -> None:
     spark = server.session()
-    table = zskip.table(spark, root)
     where = "id < 250 AND v = 3"
-    expected = sorted(table.df(where).collect())
-    slow = table.df(where).selectExpr("id", "v", "java_method('java.lang.Thread', 'sleep', 4000L) AS slept")
+    expected = sorted(spark.read.parquet(root).where(where).collect())
+    if way == "df":
+        rows = zskip.table(spark, root).df(where)
+    else:
+        zskip.enable(spark)
+        rows = spark.read.parquet(root).where(where)
+    slow = rows.selectExpr("id", "v", "java_method('java.lang.Thread', 'sleep', 4000L) AS slept")
     outcome: list[Any] = []
 
     def collect() -> None:
@@ -99,4 +118,6 @@ def test_a_server_dies_during_a_query_and_comes_back(server: Server, root: str) 
     # A client may ask a server again that has sent nothing yet.
     if outcome[0] != expected:
         assert type(outcome[0]).__module__.startswith(("pyspark.errors", "grpc")), outcome
-    check_rows(server.session(), root)
+    spark = server.session()
+    check_rows(spark, root)
+    check_queries(spark, root)
