@@ -20,6 +20,7 @@ import tables
 import zskip
 from zskip import cli
 from zskip.cli.show import plain
+from zskip.cli.writing import Source, _guess_format
 from zskip.errors import ConflictError
 from zskip.index import BoundIndex
 from zskip.records import ColumnStats
@@ -300,6 +301,11 @@ def test_names_are_split_at_commas_outside_of_parentheses() -> None:
     assert column_names(keys, "by") == ["concat(lower(a), rtrim(b))", "get_json_object(js, '$.a,(b')", "`x,y`", "id"]
     fields = "days(ts),bucket(16, id), p ,truncate(name, 4)"
     assert column_names(fields, "partition_by") == ["days(ts)", "bucket(16, id)", "p", "truncate(name, 4)"]
+
+
+def test_the_format_of_a_source_is_not_that_of_its_index(events: str) -> None:
+    zskip.open(events).index()
+    assert _guess_format(events) == Source.parquet
 
 
 def test_write_reads_csv_json_lines_and_parquet(

@@ -68,8 +68,9 @@ def _guess_format(source: str) -> Source:
     from pathlib import Path
 
     path = Path(source)
-    names = [source] if not path.is_dir() else sorted(file.name for file in path.rglob("*") if file.name[0] not in "._")
-    for name in names:
+    files = [file.relative_to(path) for file in path.rglob("*")] if path.is_dir() else []
+    visible = sorted(file.name for file in files if all(part[0] not in "._" for part in file.parts))
+    for name in visible if path.is_dir() else [source]:
         for ending in reversed(name.lower().rpartition("/")[2].split(".")[1:]):
             if ending in _ENDINGS:
                 return _ENDINGS[ending]
