@@ -139,7 +139,7 @@ def _cast(node: Message, dialect: Dialect) -> str:
     target = node.type_str if kind is None else _TYPES.get(kind)
     if kind == "decimal":
         target = f"DECIMAL({node.type.decimal.precision}, {node.type.decimal.scale})"
-    if kind == "string" and node.type.string.collation in ("", "UTF8_BINARY"):
+    if kind == "string" and getattr(node.type.string, "collation", "") in ("", "UTF8_BINARY"):
         target = "STRING"
     if not target:
         return UNKNOWN

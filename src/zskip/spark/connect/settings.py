@@ -35,7 +35,7 @@ class Settings:
         if operation is not None and operation.WhichOneof("op_type") in ("set", "unset"):
             self._forget()
         elif command is not None:
-            text = command.sql_command.sql or command.sql_command.input.sql.query
+            text = command.sql_command.sql or str(command.sql_command)  # Before Spark 4 there is no `input`.
             if _SETS.search(text) or command.WhichOneof("command_type") not in ("sql_command", "create_dataframe_view"):
                 self._forget()
 
