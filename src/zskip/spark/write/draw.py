@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zskip.layout.layout import Layout
 from zskip.layout.sampling import ReservoirPlan
 from zskip.records import Bools, Field, Floats, Ints, Sample, Values, objects, zeros
 from zskip.spark.forms import curve_form, form_of, quote_identifier
@@ -76,6 +77,36 @@ def draw_reservoir(frame: DataFrame, fields: Sequence[Field], ordinal: str, seed
             table = pa.concat_tables([table.select(redrawn.column_names).cast(redrawn.schema), redrawn])
             weights = np.concatenate([weights, np.full(redrawn.num_rows, 1.0 / fraction)])
     return _to_sample(table, fields, weights)
+
+
+def count_by_group(frame: DataFrame, layout: Layout, ordinal: str, files_a_group: int) -> Ints:
+    """(groups,) the rows of each group of files, some files one after another, by one narrow pass over the keys.
+
+    layout: of an unpartitioned table, without spread; ordinal: as in `draw_bernoulli`.
+    """
+    narrow = frame.select(*_select_forms(layout.fields, ordinal))
+    with by_value():
+        counted = narrow.mapInArrow(_counter(layout.to_json(), files_a_group), "counts binary")
+    counts = [np.frombuffer(content, np.int64) for content in compat.collect_arrow(counted)["counts"].to_pylist()]
+    total: Ints = np.sum([np.zeros(-(-layout.file_count // files_a_group), np.int64), *counts], axis=0)
+    return total
+
+
+def _counter(layout_json: str, files_a_group: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """Count the rows of a partition by the groups of their files; runs in Spark's Python workers."""
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        layout = Layout.from_json(layout_json)
+        counts = np.zeros(-(-layout.file_count // files_a_group), np.int64)
+        for batch in batches:
+            table, rows = pa.Table.from_batches([batch]), batch.num_rows
+            forms = [_to_values(table, i, curve_form(field.type)) for i, field in enumerate(layout.fields)]
+            zero: Ints = np.zeros(rows, np.int64)
+            files, _ = layout.place([v for v, _ in forms], [n for _, n in forms], 0, zero.astype(np.uint64))
+            counts += np.bincount(files // files_a_group, minlength=len(counts))
+        yield pa.RecordBatch.from_pydict({"counts": pa.array([counts.tobytes()], pa.binary())})
+
+    return count
 
 
 def _select_forms(fields: Sequence[Field], ordinal: str) -> list[Column]:

@@ -23,7 +23,6 @@ from zskip.layout.layout import Layout
 from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.predict import predict_share
 from zskip.records import Field, Ints, Sample, Snapshot
-from zskip.spark.jvm.compat import is_connected
 from zskip.spark.schema import guess_row_bytes
 from zskip.spark.write.staging import StagedFiles, check_spark_writes, stage_files, stage_through_arrow
 from zskip.table.advice.choose_layout import ChosenLayout, choose_layout
@@ -145,8 +144,6 @@ class _NewRows:
         plan, handle = self.plan, self.handle
         layout, request, row_size = plan.layout, plan.request, plan.row_size
         if layout is None or request is None or row_size is None or self.incoming.rows is not None:
-            return None
-        if is_connected(self.spark):  # It does not tell the bytes in a shuffle.
             return None
 
         def count_files(new_rows: int) -> int:

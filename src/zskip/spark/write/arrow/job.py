@@ -51,6 +51,7 @@ from zskip.spark.write.arrow.sorting import decode
 from zskip.spark.write.arrow.spool import SPOOLED, Spool, spool_placer, spooler
 from zskip.spark.write.arrow.tasks import TASKS_A_CORE, group_files, source_of, split_into_tasks
 from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, FileOptions
+from zskip.spark.write.draw import count_by_group
 from zskip.spark.write.key_bounds import KeyBounds, MakeBounds, sketched_keys
 from zskip.spark.write.keys import with_computed_keys, with_tie
 from zskip.spark.write.routing import routes
@@ -366,15 +367,16 @@ class ArrowRows(_ArrowJob):
         """Write rows that nobody has counted; raises as `write_by_layout`.
 
         Segments of the layout that lie side by side become one file, whose number is that of the first. layout: of an
-        unpartitioned table of about so many rows; count_files: of so many rows.
+        unpartitioned table of about so many rows; count_files: of so many rows. A classic session counts rows, and the
+        bytes of each group, in the shuffle; a connected one runs the plan once more, for the keys alone.
         """
         layout, levels = side_by_side(layout)
         placement, options = self._placement(layout, layout.file_count, rows)
         joinings: list[Joining] = []
 
-        def divide(sizes: Ints) -> Ints:
-            """The first group of each task; sizes: the bytes of each group in the shuffle."""
-            new_rows = max(_counted(shipped), 1)
+        def divide(sizes: Ints, new_rows: int) -> Ints:
+            """The first group of each task; sizes: of each group, in bytes or rows."""
+            new_rows = max(new_rows, 1)
             files, cores = count_files(new_rows), compat.cores(self.spark)
             tasks = files / group_files(files, int(new_rows * self.row_bytes), cores)
             of_groups = levels[placement.files_a_group - 1 :: placement.files_a_group]
@@ -384,8 +386,14 @@ class ArrowRows(_ArrowJob):
             return groups
 
         with self._explain_failures(), by_value():
-            shipped = self._shipped(placement, layout.fields, has_spread=False)
-            arrived = compat.run_stages(shipped, compat.private_session(self.spark, _SETTINGS), divide)
+            if compat.is_connected(self.spark):
+                counts = count_by_group(self.frame, layout, self.ordinal, placement.files_a_group)
+                groups = divide(counts, int(counts.sum()))
+                arrived = self._shipped(placement, layout.fields, has_spread=False, groups=groups)
+            else:
+                shipped = self._shipped(placement, layout.fields, has_spread=False)
+                session = compat.private_session(self.spark, _SETTINGS)
+                arrived = compat.run_stages(shipped, session, lambda sizes: divide(sizes, _counted(shipped)))
             return _collect(arrived, writer(options, placement.files_a_group, *joinings))
 
     def write_in_order(self) -> RowsWritten:
@@ -435,8 +443,10 @@ class ArrowRows(_ArrowJob):
             arrived = compat.run_stages(shipped, compat.private_session(self.spark, _SETTINGS))
             return _collect(arrived, writer(options, placement.files_a_group))
 
-    def _shipped(self, placement: Placement, fields: Sequence[Field], *, has_spread: bool) -> DataFrame:
-        """The rows, placed and shipped to their groups; fields: the keys."""
+    def _shipped(
+        self, placement: Placement, fields: Sequence[Field], *, has_spread: bool, groups: Ints | None = None
+    ) -> DataFrame:
+        """The rows, placed and shipped to their groups; fields: the keys; groups: as `Joining` has them."""
         import pyspark.sql.functions as F
 
         # Names are resolved as the active session resolves them.
@@ -444,7 +454,7 @@ class ArrowRows(_ArrowJob):
             named = self._named(self.frame, fields)
             hashed = with_tie(named, self.ordinal, free_name("__zskip_tie", named.columns), has_spread=has_spread)
             shipped = hashed.mapInArrow(row_placer(placement), SHIPPED)
-            return route_batches(shipped.observe(_READ, F.sum("read").alias(_READ)), placement)
+            return route_batches(shipped.observe(_READ, F.sum("read").alias(_READ)), placement, groups)
 
     def _check(self) -> tuple[pa.Schema, str]:
         self._check_session()
@@ -494,12 +504,18 @@ def rows_session(spark: SparkSession) -> SparkSession:
     return compat.private_session(spark, _ROWS_SETTINGS)
 
 
-def route_batches(shipped: DataFrame, placement: Placement) -> DataFrame:
-    """Bring each batch of the shuffle to the partition of Spark that has the number of its group."""
+def route_batches(shipped: DataFrame, placement: Placement, groups: Ints | None = None) -> DataFrame:
+    """Bring each batch of the shuffle to the partition of Spark that has the number of its group, or of its task.
+
+    groups: the first group of each task, and the number of groups.
+    """
     import pyspark.sql.functions as F
 
-    groups = -(-placement.files // placement.files_a_group)
-    return shipped.repartition(groups, lookup(shipped.sparkSession, routes(groups), F.col("group")))
+    tasks: Ints = np.arange(-(-placement.files // placement.files_a_group))
+    if groups is not None:
+        tasks = np.repeat(np.arange(len(groups) - 1), np.diff(groups))
+    count = int(tasks[-1]) + 1
+    return shipped.repartition(count, lookup(shipped.sparkSession, routes(count)[tasks], F.col("group")))
 
 
 def _counted(frame: DataFrame) -> int:
