@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SHORT_SHUFFLES = {"spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true"}
 """Settings under which, since Spark 4.1, a shuffle leaves the disks of executors when its job has ended."""
-_OLDEST = (3, 5)
+_OLDEST, _LIMITS_BYTES = (3, 5), (4, 1)
 
 
 def is_connected(spark: object) -> bool:
@@ -220,19 +220,17 @@ def session_for_files(spark: SparkSession, settings: Mapping[str, str]) -> Spark
 
 
 def next_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session for the next job over the rows of a private one; a connected one takes the settings itself."""
-    if not is_connected(spark):
-        return private_session(spark, settings)
-    connect.set_all(spark, settings)
-    return spark
+    """A session for the next job over the rows of a private one; a connected one stays."""
+    return spark if is_connected(spark) else private_session(spark, settings)
 
 
-def check_clones(spark: SparkSession) -> None:
-    """Raise UnsupportedError where the copies of a connected session lack its temporary views."""
-    if is_connected(spark) and not connect.can_clone(spark):
+def check_limits(spark: SparkSession) -> None:
+    """Raise UnsupportedError where a connected session does not limit the bytes of a batch for Python."""
+    if is_connected(spark) and version(spark) < _LIMITS_BYTES:
         raise UnsupportedError(
-            "zskip writes the rows of a DataFrame in a copy of its session, which Spark Connect cannot make in "
-            f"{spark.version}; use Spark 4.1 or later, or a classic session. Nothing was written"
+            f"zskip would hold too many rows in memory on a server of Spark {spark.version}, which does not limit the "
+            "bytes of its batches; write the rows of DataFrames with 4.1 or later, or in a classic session. Nothing was "
+            "written"
         )
 
 
@@ -242,7 +240,7 @@ def run_stages(frame: DataFrame, spark: SparkSession, divide: Callable[[Ints], I
     Python workers get batches of as many rows as the settings of the job say. Adaptive execution, which must be on in
     the DataFrame's session, runs each shuffle as a job of its own. divide: for a DataFrame that ends in a shuffle, from
     the bytes of its partitions, none without rows, to the first one of each partition to come, and their number.
-    A connected session runs all stages as one job, in which the bytes of a batch are limited instead.
+    A connected session runs all stages as one job: its server limits the bytes of batches.
     """
     from pyspark.sql import DataFrame
 

@@ -58,14 +58,6 @@ def set_all(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
                 spark.conf.set(name, value)
 
 
-def can_clone(spark: SparkSession) -> bool:
-    """Whether copies have the temporary views: a copy of one whose server could not clone has lost them."""
-    from pyspark.sql.connect.proto import base_pb2 as protocol
-
-    able = version(spark) >= _CLONES and hasattr(protocol, "CloneSessionRequest")
-    return bool(spark.__dict__[_FACTS].get("clone", able))
-
-
 def copy_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A copy with settings of its own, and with the temporary views where the server can clone.
 
@@ -83,7 +75,8 @@ def copy_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessi
     client: Any = copy.copy(cast("Any", spark).client)
     for name in [name for name in vars(client) if name.startswith("_zskip_")]:
         delattr(client, name)  # Its requests are sent as they are.
-    client._stub, metadata, is_clone = make_stub(client._channel), client._builder.metadata(), can_clone(spark)
+    client._stub, metadata = make_stub(client._channel), client._builder.metadata()
+    is_clone = version(spark) >= _CLONES and hasattr(protocol, "CloneSessionRequest")
     if is_clone:
         request = protocol.CloneSessionRequest(session_id=client._session_id, client_type="python")
         request.user_context.user_id = client._user_id or ""
@@ -94,7 +87,7 @@ def copy_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessi
     manager = type(client._artifact_manager)
     client._artifact_manager = manager(client._user_id, client._session_id, client._channel, metadata)
     session._client, session._session_id = client, client._session_id
-    session.__dict__[_FACTS] = {"version": ".".join(map(str, version(spark))), "clone": is_clone}
+    session.__dict__[_FACTS] = {"version": ".".join(map(str, version(spark)))}
     spark.__dict__.setdefault(_COPIES, weakref.WeakSet()).add(session)
     for name, value in {} if is_clone else settings_of(spark).items():
         if name.startswith("spark.sql."):

@@ -13,7 +13,7 @@ from zskip.errors import ColumnError, InputError, UnsupportedError
 from zskip.formats.hive import DEFAULT_PARTITION, directory_of
 from zskip.records import Ints, Snapshot
 from zskip.spark.forms import free_name, quote_identifier
-from zskip.spark.jvm.compat import check_clones, in_session
+from zskip.spark.jvm.compat import check_limits, in_session
 from zskip.spark.schema import free_ordinal, ordinal_of, read_struct
 from zskip.table.session import is_session_case_sensitive
 
@@ -143,7 +143,7 @@ def number_partitions(
     """
     import pyspark.sql.functions as F
 
-    check_clones(spark)
+    check_limits(spark)
     frame = in_session(aligned, spark)
     values_of = {field.name: F.col(quote_identifier(field.name)) for field in snapshot.partition_fields}
     values_of |= {name: F.expr(text) for name, text in expressions.items()}

@@ -460,10 +460,10 @@ class ArrowRows(_ArrowJob):
         self._check_session()
         rows = max(16, min(_ROWS_A_BATCH, int(_BATCH_MEMORY / (_EXPANSION * max(self.row_bytes, 1.0)))))
         conf = self.frame.sparkSession.conf
-        conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
-        # Since Spark 4.1, which measures all columns after each row for it, unless it is the greatest.
-        is_limited = self.is_guess or compat.is_connected(self.spark)
-        conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_BATCH_MEMORY if is_limited else _NO_LIMIT))
+        if not compat.is_connected(self.spark):
+            conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
+            # Since Spark 4.1, which measures all columns after each row for it, unless it is the greatest.
+            conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_BATCH_MEMORY if self.is_guess else _NO_LIMIT))
         text = self.stored or self._frame_json()
         return arrow_schema(text), text
 
@@ -500,8 +500,12 @@ def _unscaled(frame: DataFrame) -> DataFrame:
 
 
 def rows_session(spark: SparkSession) -> SparkSession:
-    """A session like this one for the plan of a DataFrame whose rows are to be written."""
-    return compat.private_session(spark, _ROWS_SETTINGS)
+    """A session like this one for the plan of a DataFrame whose rows are to be written.
+
+    A connected session is its own: its executors have Python running, and the settings matter less since Spark 4.1,
+    which limits the bytes of a batch.
+    """
+    return spark if compat.is_connected(spark) else compat.private_session(spark, _ROWS_SETTINGS)
 
 
 def route_batches(shipped: DataFrame, placement: Placement, groups: Ints | None = None) -> DataFrame:
