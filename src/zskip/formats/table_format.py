@@ -30,6 +30,8 @@ class TableFormat:
     """The name that `format=` takes."""
     home = HOME
     """The directory for zskip's own files, below the table."""
+    log_directory: str | None = None
+    """The directory in which each commit leaves another file; None where only a listing of all files shows commits."""
     is_plain = False
     """Whether the files in the table's directory are the table, as `spark.read.parquet` reads them."""
 

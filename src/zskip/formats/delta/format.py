@@ -72,6 +72,7 @@ class DeltaFormat(TableFormat):
     """Reads and commits a Delta table."""
 
     name = "delta"
+    log_directory = "_delta_log"
 
     def __init__(self, storage: Storage, log: SessionLog | None = None) -> None:
         """log: of a session with Delta Lake, for tables that zskip would read or change wrongly itself."""

@@ -48,6 +48,7 @@ class IcebergFormat(TableFormat):
     """Reads an Iceberg table by its path, or by its catalog, to which it also commits."""
 
     name = "iceberg"
+    log_directory = _HOME
 
     def __init__(self, storage: Storage, catalog: IcebergCatalog | None = None, branch: str | None = None) -> None:
         """branch: whose files are live, and which takes new rows; each call raises InputError if there is none."""

@@ -229,8 +229,8 @@ def check_limits(spark: SparkSession) -> None:
     if is_connected(spark) and version(spark) < _LIMITS_BYTES:
         raise UnsupportedError(
             f"zskip would hold too many rows in memory on a server of Spark {spark.version}, which does not limit the "
-            "bytes of its batches; write the rows of DataFrames with 4.1 or later, or in a classic session. Nothing was "
-            "written"
+            "bytes of its batches; write the rows of DataFrames with 4.1 or later, or in a classic session. Nothing "
+            "was written"
         )
 
 

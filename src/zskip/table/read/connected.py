@@ -109,8 +109,12 @@ class ConnectedTable:
             if index is None:
                 self._no_index_until = 0 if self.handle.storage.kind == "disk" else time.monotonic() + _SECONDS
                 return None
-            snapshot, state = read_snapshot(self.handle), (index.manifest, settings.epoch)
-            before = self._pinned
+            directory, before = self.handle.format.log_directory, self._pinned
+            log = None if directory is None else sorted(map(repr, self.handle.storage.list_dir(directory)))
+            state = (index.manifest, settings.epoch, log)
+            if log is not None and state == self._state:
+                return before
+            snapshot = read_snapshot(self.handle)
             if before is None or state != self._state or not _is_same(snapshot, before.bound.snapshot):
                 self._pinned, self._state = self._pin(index, snapshot, settings), state
             return self._pinned
