@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from connect_server import connect_server
 
 import zskip
 
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 import zskip
 from zskip.errors import ColumnError, InputError, UnsupportedError
 
-spark = SparkSession.builder.remote("local[2]").getOrCreate()
+spark = SparkSession.builder.remote(sys.argv[-1]).getOrCreate()
 spark.conf.set("spark.sql.session.timeZone", "UTC")
 table = zskip.table(spark, sys.argv[1])
 assert table.index().files == 6
@@ -111,10 +112,6 @@ print("done")
 
 @pytest.mark.slow  # A server in a JVM of its own.
 def test_spark_connect(tmp_path: Path) -> None:
-    pytest.importorskip("grpc")
-    pyspark = pytest.importorskip("pyspark")
-    if pyspark.__version__ < "4":
-        pytest.skip("before Spark 4 the server is no part of PySpark")
     for i in range(6):
         directory = tmp_path / "t" / f"p=0{i % 2}"
         directory.mkdir(parents=True, exist_ok=True)
@@ -131,7 +128,7 @@ def test_spark_connect(tmp_path: Path) -> None:
         pq.write_table(pa.table({"a": ["x", "y"], "b": ["x", "y"]}), tmp_path / "texts" / f"{name}.parquet")
     zskip.open(str(tmp_path / "texts")).index()
     paths = [str(tmp_path / name) for name in ("t", "halfway", "t[1]", "names", "texts")]
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *paths], capture_output=True, text=True, timeout=400, check=False
-    )
+    with connect_server(tmp_path / "server") as server:
+        command = [sys.executable, "-c", SCRIPT, *paths, server.url()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]

@@ -8,24 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from connect_server import connect_server
 
 SCRIPT = """
 import sys
 from pyspark.sql import SparkSession
 import zskip
 
-path, jars = sys.argv[1:3]
-builder = SparkSession.builder.remote("local[2]").config("spark.jars", jars)
-builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
-builder = builder.config("spark.databricks.delta.snapshotPartitions", "1")
-builder = builder.config("spark.ui.showConsoleProgress", "false")
-builder = builder.config("spark.sql.session.timeZone", "America/New_York")
-builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
-builder = builder.config("spark.sql.catalog.ice", "org.apache.iceberg.spark.SparkCatalog")
-builder = builder.config("spark.sql.catalog.ice.type", "hadoop").config("spark.sql.catalog.ice.warehouse", path)
-extensions = ["io.delta.sql.DeltaSparkSessionExtension"]
-extensions += ["org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"]
-spark = builder.config("spark.sql.extensions", ",".join(extensions)).getOrCreate()
+path = sys.argv[1]
+spark = SparkSession.builder.remote(sys.argv[2]).getOrCreate()
 rows = spark.range(0, 600, 1, 6).selectExpr(
     "id", "if(id % 50 = 0, null, id % 97) v", "if(id > 500, double('NaN'), id / 3) x", "timestamp_seconds(id * 3600) ts"
 )
@@ -86,10 +77,21 @@ print("done")
 
 @pytest.mark.slow  # A server in a JVM of its own.
 def test_the_formats_own_readers_read_the_rows_of_a_version(tmp_path: Path) -> None:
-    pytest.importorskip("grpc")
     jars = os.environ["ZSKIP_ENGINE_JARS"].split(os.pathsep)
     if not any("iceberg" in jar for jar in jars):
         pytest.skip("it takes both formats' jars")
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path), ",".join(jars)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    settings = {
+        "spark.jars": ",".join(jars),
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.ice.type": "hadoop",
+        "spark.sql.catalog.ice.warehouse": str(tmp_path),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    }
+    with connect_server(tmp_path / "server", settings) as server:
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path), server.url()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
