@@ -25,6 +25,16 @@ import pytest
 
 CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 JAR = os.environ.get("ZSKIP_CONNECT_JAR", "")
+WITHOUT_ZSKIP = """import sys
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "zskip":
+            raise ModuleNotFoundError("executors have no zskip", name="zskip")
+
+sys.meta_path.insert(0, Refusing())
+"""
+"""What Python runs first on executors, which have none of our code."""
 SECONDS = 120
 """How long a server may take to start."""
 
@@ -71,6 +81,9 @@ class Server:
             command += ["--conf", f"{name}={value}"]
         environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_REMOTE")}
         environment |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        (self.place / "executors").mkdir(exist_ok=True)
+        (self.place / "executors" / "sitecustomize.py").write_text(WITHOUT_ZSKIP)
+        environment["PYTHONPATH"] = str(self.place / "executors")
         with (self.place / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, "spark-internal"], stdout=log, stderr=subprocess.STDOUT, cwd=self.place, env=environment

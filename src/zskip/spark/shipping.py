@@ -7,8 +7,12 @@ import re
 import sys
 import threading
 import zipimport
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
 
 _PYSPARK = re.compile(r"[/\\\\](pyspark|py4j[-.\w]*)[.]zip$")
 _lock = threading.Lock()
@@ -19,7 +23,8 @@ _users = 0
 def by_value() -> Iterator[None]:
     """Pickle functions and classes of zskip by value while Spark accepts a Python function.
 
-    Spark pickles a function when a column or a plan is built from it, so no query has to run in this context.
+    A classic session pickles a function when a column or a plan is built from it, a connected one whenever it sends
+    the plan: see `ship`.
     """
     from pyspark import cloudpickle
 
@@ -36,6 +41,23 @@ def by_value() -> Iterator[None]:
             _users -= 1
             if _users == 0:
                 cloudpickle.unregister_pickle_by_value(zskip)  # type: ignore[no-untyped-call]
+
+
+def ship(function: Callable[[Iterable[RecordBatch]], Iterable[RecordBatch]]) -> Any:
+    """A function for `mapInArrow` that Spark may pickle at any time, always as the same bytes."""
+    from pyspark import cloudpickle
+
+    with by_value():
+        content = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+
+    def run(batches: Any) -> Any:
+        import pickle
+
+        return pickle.loads(content)(batches)
+
+    # What belongs there is pickled by value.
+    run.__module__ = "__main__"
+    return run
 
 
 def lighten_worker() -> None:

@@ -15,7 +15,7 @@ from zskip.sketch import BuiltState, Sketch, SketchOn, StateBuilder
 from zskip.spark.collect.statistics import FilePositions
 from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm import compat
-from zskip.spark.shipping import by_value
+from zskip.spark.shipping import ship
 from zskip.types import DataType
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ def _collect_states(frame: DataFrame, sketches: Sequence[SketchOn], budget: int 
 
     plans = [_Plan(type(on.sketch), on.sketch.parameters, _to_parts(on.type), on.recipe(column)) for on in sketches]
     # Text is parsed under the settings of the active session.
-    with by_value(), compat.active_session(frame.sparkSession):
+    with compat.active_session(frame.sparkSession):
         columns = (_column(frame, term).alias(name) for term, name in names.items())
-        out = frame.select(F.input_file_name().alias(_FILE), *columns).mapInArrow(_builder(plans, budget), _OUT)
+        out = frame.select(F.input_file_name().alias(_FILE), *columns).mapInArrow(ship(_builder(plans, budget)), _OUT)
     with describe_jobs(frame.sparkSession, text):
         return compat.collect_arrow(out)
 

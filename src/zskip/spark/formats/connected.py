@@ -20,7 +20,7 @@ from zskip.spark.jvm import compat
 from zskip.spark.jvm.arrays import frame_of_texts
 from zskip.spark.jvm.failures import translated
 from zskip.spark.schema import TableSchema, add_numbers, columns_json, free_ordinal, read_struct, without_field_ids
-from zskip.spark.shipping import by_value
+from zskip.spark.shipping import ship
 from zskip.spark.write.arrow.access import reach_of
 from zskip.spark.write.arrow.reading import describe_tasks
 from zskip.spark.write.arrow.rows import row_reader
@@ -218,9 +218,8 @@ class ConnectedReader(Reader):
             numbers=last,
         )
         shown = add_numbers(json.dumps({"type": "struct", "fields": columns}), dict.fromkeys(last))
-        with by_value():
-            frame = frame_of_texts(compat.session_for_files(session, {}), describe_tasks(tasks))
-            return frame.mapInArrow(read, read_struct(shown))
+        frame = frame_of_texts(compat.session_for_files(session, {}), describe_tasks(tasks))
+        return frame.mapInArrow(ship(read), read_struct(shown))
 
     def _read_stored(self, session: SparkSession) -> DataFrame:
         """All rows in the files, which the server reads by their names."""

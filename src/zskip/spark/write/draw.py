@@ -14,7 +14,7 @@ from zskip.layout.sampling import ReservoirPlan
 from zskip.records import Bools, Field, Floats, Ints, Sample, Values, objects, zeros
 from zskip.spark.forms import curve_form, form_of, quote_identifier
 from zskip.spark.jvm import compat
-from zskip.spark.shipping import by_value, partition_number
+from zskip.spark.shipping import partition_number, ship
 from zskip.types import Form
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ def draw_reservoir(frame: DataFrame, fields: Sequence[Field], ordinal: str, seed
     plan = ReservoirPlan.of(narrow.rdd.getNumPartitions())
     columns = [f"c{i} {_SQL_TYPES[curve_form(field.type)]}" for i, field in enumerate(fields)]
     schema = ", ".join([*columns, f"{_ORDINAL} int", f"{_PART} int", f"{_PART_ROWS} bigint"])
-    with by_value():
-        reservoirs = narrow.mapInArrow(_reservoir(plan.rows_per_partition, seed), schema)
-    table = compat.collect_arrow(reservoirs)
+    table = compat.collect_arrow(narrow.mapInArrow(ship(_reservoir(plan.rows_per_partition, seed)), schema))
     part, part_rows = _to_integers(table, _PART), _to_integers(table, _PART_ROWS)
     counts = np.zeros(int(part.max(initial=-1)) + 1, np.int64)
     counts[part] = part_rows
@@ -85,8 +83,7 @@ def count_by_group(frame: DataFrame, layout: Layout, ordinal: str, files_a_group
     layout: of an unpartitioned table, without spread; ordinal: as in `draw_bernoulli`.
     """
     narrow = frame.select(*_select_forms(layout.fields, ordinal))
-    with by_value():
-        counted = narrow.mapInArrow(_counter(layout.to_json(), files_a_group), "counts binary")
+    counted = narrow.mapInArrow(ship(_counter(layout.to_json(), files_a_group)), "counts binary")
     counts = [np.frombuffer(content, np.int64) for content in compat.collect_arrow(counted)["counts"].to_pylist()]
     total: Ints = np.sum([np.zeros(-(-layout.file_count // files_a_group), np.int64), *counts], axis=0)
     return total

@@ -29,7 +29,7 @@ from zskip.spark.jvm.failures import text_with_causes
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.jvm.versions import SessionVersions
 from zskip.spark.schema import TableSchema, columns_json, name_as_stored
-from zskip.spark.shipping import by_value
+from zskip.spark.shipping import by_value, ship
 from zskip.spark.write.arrow.access import Reach, reach_of
 from zskip.spark.write.arrow.dividing import Joining, writer
 from zskip.spark.write.arrow.placing import SHIPPED, Placement, key_positions, placer, row_placer
@@ -336,9 +336,9 @@ class ArrowRows(_ArrowJob):
         """Keep the rows on disk for the block, with a sample of the keys; raises as `write_by_layout`."""
         schema, _ = self._check()
         keys = key_positions(schema if self.stored is None else arrow_schema(self._frame_json()), fields)
-        with by_value(), compat.active_session(self.frame.sparkSession):
+        with compat.active_session(self.frame.sparkSession):
             spooled = self._named(self.frame, fields).mapInArrow(
-                spooler(schema, keys, seed, arrow_codec(self.compression.codec)), SPOOLED
+                ship(spooler(schema, keys, seed, arrow_codec(self.compression.codec))), SPOOLED
             )
         with Spool(spooled) as spool:
             with self._explain_failures():
