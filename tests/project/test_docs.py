@@ -170,9 +170,8 @@ def test_security_counts_what_is_there() -> None:
         return {name for name, code in modules.items() if re.search(pattern, code, re.MULTILINE)}
 
     assert having(r"^ *import subprocess") == {"spark/jvm/java.py", "demo/data.py"}
-    assert having(r"^ *import (pickle|marshal|dill)\b") == {"spark/collect/executors.py"}, (
-        "between executors and driver"
-    )
+    between_driver_and_executors = {"spark/collect/executors.py", "spark/shipping.py"}
+    assert having(r"^ *import (pickle|marshal|dill)\b") == between_driver_and_executors
     assert having(r"^ +implements = ") == {"spark/scan/bridge/callbacks.py"}, "what a process of this machine may call"
 
 
