@@ -37,7 +37,7 @@ def sessions(server):
     return plain, enabled
 
 
-@pytest.mark.scaled
+@pytest.mark.nightly
 def test_random_queries(sessions, tables):
     skipping = 0
     for seed in range(tiers.count(1000, 8)):
