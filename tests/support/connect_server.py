@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import os
+import random
 import socket
 import ssl
 import subprocess
@@ -16,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -140,10 +141,12 @@ def session_at(url: str) -> Any:
 
 
 def free_port() -> int:
-    """A port that nobody has right now."""
-    with socket.socket() as listener:
-        listener.bind(("localhost", 0))
-        return int(listener.getsockname()[1])
+    """A port that nobody has right now, and that no program gets by asking for any, as Spark's other services do."""
+    for port in random.SystemRandom().sample(range(20_000, 30_000), 100):
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("localhost", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 @contextmanager

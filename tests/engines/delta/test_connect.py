@@ -26,6 +26,14 @@ spark.sql(f"ALTER TABLE delta.`{path}/delta` RENAME COLUMN v TO w")
 spark.sql(f"DELETE FROM delta.`{path}/delta` WHERE id % 10 = 3")
 iceberg = rows.withColumnRenamed("v", "w").writeTo("ice.db.t").using("iceberg")
 iceberg.tableProperty("write.distribution-mode", "none").create()
+# Files of a table are read, and rewritten, beside Delta Lake.
+rows.write.format("delta").save(path + "/files")
+files = zskip.table(spark, path + "/files")
+assert files.index(sketches=["bloom:v"], collect="scan").sketches[0].files == 6
+assert not files.files("v = 98")
+assert files.optimize(by=["v"], curve="linear", files=3).rows == 600
+as_written = sorted(map(str, rows.collect()))
+assert sorted(map(str, spark.read.format("delta").load(path + "/files").collect())) == as_written
 def files_read(frame):
     frame.collect()
     metrics = [m for plan in frame.executionInfo.metrics._metrics for m in plan.metrics]

@@ -33,10 +33,8 @@ if TYPE_CHECKING:
 
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
 """Characters that make Spark read a name as a pattern."""
-_PLAIN_FILES = {"spark.databricks.delta.formatCheck.enabled": "false"}
+_PLAIN_FILES = ("spark.databricks.delta.formatCheck.enabled", "false")
 """Lets a session with Delta Lake read single files of its tables."""
-
-
 _CARRIED = re.compile(
     r"boolean|byte|short|integer|long|float|double|decimal(\(.*\))?|string|binary|date|timestamp|timestamp_ntz"
 )
@@ -125,7 +123,7 @@ class ConnectedReader(Reader):
     def _check_seen(self, path: str) -> None:
         from pyspark.errors import AnalysisException
 
-        session = compat.session_for_files(self._spark, _PLAIN_FILES)
+        session = compat.session_for_files(self._spark, dict([_PLAIN_FILES]))
         try:
             session.read.text(path).schema  # noqa: B018
         except AnalysisException as error:
@@ -231,7 +229,7 @@ class ConnectedReader(Reader):
                 f'"{pattern}" is a pattern to Spark Connect, which might read other files for it; rename it, or use a '
                 "classic session"
             )
-        session = compat.next_session(session, _PLAIN_FILES)
+        session.conf.set(*_PLAIN_FILES)
         columns = read_struct(self.schema.data_json)
         for field in read_struct(self.schema.partition_json):
             columns = columns.add(field)

@@ -288,12 +288,8 @@ def _divided(jvm: Jvm, plan: JavaObject, divide: Callable[[Ints], Ints]) -> Java
 
 
 def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
-    """The same rows, under the settings of another session."""
-    internal: Any = frame
-    if is_connected(spark):
-        moved: DataFrame = type(internal)(internal._plan, spark)
-        return moved
-    return frame_of(spark, internal._jdf.queryExecution().analyzed())
+    """The same rows, under the settings of another session; connected ones stay where their views are."""
+    return frame if is_connected(spark) else frame_of(spark, frame._jdf.queryExecution().analyzed())
 
 
 def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:

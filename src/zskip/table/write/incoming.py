@@ -163,7 +163,7 @@ def number_partitions(
     keys = [free_name(f"__zskip_key_{i}", frame.columns) for i in range(len(names))]
     rows = [(*value, number) for number, value in enumerate(values)]
     described = ", ".join([*(f"{key} string" for key in keys), f"{ordinal} int"])
-    known = spark.createDataFrame(rows, described)
+    known = frame.sparkSession.createDataFrame(rows, described)
     same = [text.eqNullSafe(F.col(key)) for text, key in zip(texts, keys, strict=True)]
     joined = frame.join(F.broadcast(known), same, "left")
     number = F.col(ordinal)
