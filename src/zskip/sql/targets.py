@@ -28,12 +28,12 @@ def find_table(spark: SparkSession, target: Target) -> Handle:
         handle = _open_named(spark, jvm_session, target)
     else:
         handle = open_path(target.path, jvm_session, None, None)
-    return handle if jvm_session is not None else handle.attach(spark, target.path)
+    return handle.attach(spark, target.path)
 
 
 def refresh(handle: Handle) -> None:
     """Let Spark forget the files that it listed at the table's path."""
-    handle.need_session("a statement").catalog.refreshByPath(handle.address or handle.storage.root)
+    handle.need_session("a statement").catalog.refreshByPath(handle.address)
 
 
 def _open_named(spark: SparkSession, jvm_session: SparkSession | None, target: Target) -> Handle:

@@ -21,7 +21,7 @@ def notifying_catalog(handle: Handle) -> Iterator[Handle]:
         finally:
             if handle.connected is not None:
                 with suppress(Exception):
-                    handle.connected.catalog.refreshByPath(handle.address or handle.storage.root)
+                    handle.connected.catalog.refreshByPath(handle.address)
         return
     from zskip.spark.jvm.catalog import forget_listings, notify_catalog
 

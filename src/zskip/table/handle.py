@@ -61,8 +61,8 @@ class Handle:
     """The table in the session's catalog, if it was opened by its name there."""
     connected: SparkSession | None = None
     """A session of Spark Connect, which runs jobs but gives no access to its JVM; this process reaches the table."""
-    address: str | None = None
-    """What that session calls the table; None for the root of its storage."""
+    own_address: str | None = None
+    """What that session calls the table, if not by the root of its storage."""
     exclusive: bool = False
     """Whether the user promises that nobody else rewrites the table."""
     branch: str | None = None
@@ -200,9 +200,16 @@ class Handle:
         return replace(self, spark=session) if self.connected is None else replace(self, connected=session)
 
     def attach(self, spark: SparkSession, path: object = None) -> Handle:
-        """A table that was opened without a session, with one of Spark Connect; path: as the caller names the table."""
+        """The table with a session of Spark Connect, if it has no classic one; path: as the caller names the table."""
+        if self.spark is not None:
+            return self
         address = path.rstrip("/") if isinstance(path, str) and "://" in path else None
-        return replace(self, connected=spark, address=address if self.catalog is None else self.catalog.table)
+        return replace(self, connected=spark, own_address=address if self.catalog is None else self.catalog.table)
+
+    @property
+    def address(self) -> str:
+        """What a connected session calls the table: a path, or a name in a catalog."""
+        return self.own_address or self.storage.root
 
     def beside(self, storage: Storage) -> Handle:
         """A table at another place, reached by the same session."""

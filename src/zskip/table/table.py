@@ -53,7 +53,6 @@ class Table:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self._root = handle.address or handle.storage.root
         """The table's path in the session."""
         self._last_scan: ScanReport | None = None
 
@@ -288,7 +287,7 @@ class Table:
         if self._handle.connected is not None:
             from zskip.table.read.spark_connect import open_kept
 
-            frame, self.last_scan = open_kept(self._handle.for_queries(), self._root, where, self._record)
+            frame, self.last_scan = open_kept(self._handle.for_queries(), where, self._record)
             return frame
         from zskip.table.read.query import open_frame
 

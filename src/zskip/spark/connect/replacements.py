@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from zskip.errors import UnsupportedError
 from zskip.spark.connect.expressions import Message, nested
 
 FRAME = "zskip.frame"
 """The option by which a read names the DataFrame of `Table.df()` that it belongs to."""
 FORMATS = ("parquet", "delta", "iceberg")
+_WILD = re.compile(r"[{}\[\]*?\\]")
+"""Characters that make Spark read a name as a pattern."""
 _PATTERN = re.compile(r"[{}\[\]*?\\,^]")
 """Characters that Spark may read as a pattern, or that end a name in a list of names."""
 _FEW = 32
 """As many paths the driver lists itself; more take a job."""
+
+
+def check_no_pattern(names: Iterable[str]) -> None:
+    """Raise UnsupportedError for a name that Spark would read as a pattern: it might read other files for it."""
+    pattern = next((name for name in names if _WILD.search(name)), None)
+    if pattern is not None:
+        raise UnsupportedError(
+            f'"{pattern}" is a pattern to Spark Connect, which might read other files for it; rename it, or use a '
+            "classic session. files() and explain() work"
+        )
 
 
 def source_of(read: Message) -> tuple[str, str] | None:
@@ -53,12 +66,10 @@ def give_files(read: Message, root: str, files: Sequence[str], schema: str) -> b
 
 
 def give_condition(relation: Message, version: str, condition: str) -> None:
-    """Put a condition above a read, and have it read the version for which it holds."""
+    """Put a condition above a read by a path, and have it read the version for which it holds."""
     inner = type(relation)()
     inner.CopyFrom(relation)
-    source = inner.read
-    options = source.named_table.options if source.HasField("named_table") else source.data_source.options
-    options["versionAsOf"] = version
+    inner.read.data_source.options["versionAsOf"] = version
     relation.Clear()
     relation.filter.input.CopyFrom(inner)
     relation.filter.condition.expression_string.expression = condition

@@ -49,15 +49,15 @@ def open_reader(
     table: TableFormat,
     storage: Storage,
     named: NamedTable | None = None,
-    address: str | None = None,
+    address: str = "",
 ) -> Reader:
     """Choose the reader of a table, which reads nothing yet.
 
     named: the table in the session's catalog, if it was opened by its name there; address: what a connected session
-    calls it, if not by the root of its storage.
+    calls it.
     """
     if is_connected(spark):
-        return ConnectedReader(spark, table, storage, address or storage.root)
+        return ConnectedReader(spark, table, storage, address)
     if isinstance(table, IcebergFormat):
         from zskip.spark.formats.iceberg.reader import IcebergReader  # needs pyiceberg
 

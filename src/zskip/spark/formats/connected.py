@@ -14,6 +14,7 @@ from zskip.formats import IcebergFormat, MetadataReader, TableFormat
 from zskip.formats.compression import Compression
 from zskip.formats.schema import fields_from_json
 from zskip.records import Field, Snapshot
+from zskip.spark.connect.replacements import check_no_pattern
 from zskip.spark.formats.reader import Reader
 from zskip.spark.forms import free_name
 from zskip.spark.jvm import compat
@@ -31,8 +32,6 @@ from zskip.storage import Storage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_PATTERN = re.compile(r"[{}\[\]*?\\]")
-"""Characters that make Spark read a name as a pattern."""
 _PLAIN_FILES = ("spark.databricks.delta.formatCheck.enabled", "false")
 """Lets a session with Delta Lake read single files of its tables."""
 _CARRIED = re.compile(
@@ -223,12 +222,7 @@ class ConnectedReader(Reader):
         """All rows in the files, which the server reads by their names."""
         self.check_rows()
         root = self._address if self._table.is_plain else self._storage.root
-        pattern = next((name for name in (root, *self.snapshot.paths) if _PATTERN.search(name)), None)
-        if pattern is not None:
-            raise UnsupportedError(
-                f'"{pattern}" is a pattern to Spark Connect, which might read other files for it; rename it, or use a '
-                "classic session"
-            )
+        check_no_pattern((root, *self.snapshot.paths))
         session.conf.set(*_PLAIN_FILES)
         columns = read_struct(self.schema.data_json)
         for field in read_struct(self.schema.partition_json):

@@ -38,8 +38,11 @@ def cores(spark: SparkSession) -> int:
     """How many tasks run at once: into how many Spark divides what has no other number."""
     import pyspark.sql.functions as F
 
-    numbers = spark.range(1 << 20).select(F.spark_partition_id().alias("last")).agg(F.max("last").alias("last"))
-    return int(_once(spark, "cores", lambda: numbers.collect()[0]["last"])) + 1
+    def ask() -> int:
+        numbers = spark.range(1 << 20).select(F.spark_partition_id().alias("last"))
+        return int(numbers.agg(F.max("last").alias("last")).collect()[0]["last"]) + 1
+
+    return int(_once(spark, "cores", ask))
 
 
 def settings_of(spark: SparkSession) -> dict[str, str]:

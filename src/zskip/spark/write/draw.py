@@ -98,8 +98,7 @@ def _counter(layout_json: str, files_a_group: int) -> Callable[[Iterable[pa.Reco
         for batch in batches:
             table, rows = pa.Table.from_batches([batch]), batch.num_rows
             forms = [_to_values(table, i, curve_form(field.type)) for i, field in enumerate(layout.fields)]
-            zero: Ints = np.zeros(rows, np.int64)
-            files, _ = layout.place([v for v, _ in forms], [n for _, n in forms], 0, zero.astype(np.uint64))
+            files, _ = layout.place([v for v, _ in forms], [n for _, n in forms], 0, np.zeros(rows, np.uint64))
             counts += np.bincount(files // files_a_group, minlength=len(counts))
         yield pa.RecordBatch.from_pydict({"counts": pa.array([counts.tobytes()], pa.binary())})
 

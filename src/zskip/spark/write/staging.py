@@ -36,6 +36,7 @@ class StagedFiles:
 
 
 def stage_files(
+    spark: SparkSession,
     table: TableFormat,
     storage: Storage,
     through_arrow: Sequence[Callable[[str], RowsWritten]],
@@ -46,8 +47,8 @@ def stage_files(
     """Write files into a staging directory, which is gone after a failure.
 
     through_arrow: each writes into a directory, and raises NotReadable where the next one may do better, and NotArrow
-    where only Spark can. by_spark: takes the directory and the reason, and returns the number of rows. source: what the
-    rows are of, for messages.
+    where only Spark can, which a connected session cannot: UnsupportedError. by_spark: takes the directory and the
+    reason, and returns the number of rows. source: what the rows are of, for messages.
     """
     from zskip.spark.write.arrow.schema import NotArrow, NotReadable
 
@@ -61,6 +62,11 @@ def stage_files(
                 _log.info("%s: Spark reads the files: %s", source, reason)
                 continue
             break
+    if is_connected(spark):
+        raise UnsupportedError(
+            f'only the JVM of a classic session writes "{source}", since {reason}, and Spark Connect gives no access '
+            "to it. Nothing was committed"
+        )
     _log.info("%s: Spark writes the new files: %s", source, reason)
     return _stage_by_spark(table, storage, by_spark, reason)
 
@@ -107,16 +113,11 @@ def _stage_by_spark(
     return StagedFiles(directory=staging, files=files, rows=rows, spark_reason=reason)
 
 
-def check_spark_writes(spark: SparkSession, root: str, stored: str | None, reason: str) -> None:
-    """Raise UnsupportedError for a column that Spark would write otherwise than a table asks, and for Spark Connect.
+def check_spark_writes(root: str, stored: str | None, reason: str) -> None:
+    """Raise UnsupportedError for a column that Spark would write otherwise than a table asks.
 
     stored: the columns of files in Spark's JSON, if the table says; reason: why Arrow does not write.
     """
-    if is_connected(spark):
-        raise UnsupportedError(
-            f'only the JVM of a classic session writes "{root}", since {reason}, and a Spark Connect session gives no '
-            "access to it. Nothing was committed"
-        )
     from zskip.spark.write.arrow.schema import find_arrow_only_column
 
     column = None if stored is None else find_arrow_only_column(stored)

@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,12 +41,14 @@ from zskip.types import read_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from zskip.spark.scan.rule.reports import OnScan
 
 _log = logging.getLogger("zskip.scan")
 _SECONDS = 10.0
 """How long a table in a store counts as one without an index."""
 _MOST_FRAMES = 256
-OnScan = Callable[[ScanReport], None]
 _FIELD_ID = "parquet.field.id"
 Message = Any
 
@@ -56,13 +58,23 @@ class PinnedTable:
     """A table whose files are known."""
 
     handle: Handle
-    root: str
-    """As the session calls it."""
     bound: BoundIndex
     fields: tuple[Field, ...]
     schema: str = ""
     """Of plain Parquet, as the session infers it: all columns in their order, in Spark's JSON."""
     on_scan: OnScan | None = None
+
+    @classmethod
+    def of(
+        cls, handle: Handle, bound: BoundIndex, schema: StructType | None, on_scan: OnScan | None = None
+    ) -> PinnedTable:
+        """The table of an index's snapshot; schema: of plain Parquet, as the session infers it."""
+        fields = (*bound.snapshot.fields, *bound.snapshot.partition_fields)
+        if schema is None:
+            return cls(handle=handle, bound=bound, fields=fields, on_scan=on_scan)
+        own = {field.name: field for field in fields}
+        in_order = tuple(own[field.name] for field in schema if field.name in own)
+        return cls(handle=handle, bound=bound, fields=in_order, schema=schema.json(), on_scan=on_scan)
 
     def opened(self) -> Opened:
         """It under a read."""
@@ -78,7 +90,7 @@ class PinnedTable:
         if self.handle.format.is_plain:
             kept = plan.kept if len(plan.kept) else [int(snapshot.sizes.argmin())]
             files = [snapshot.paths[i] for i in kept]
-            return report if give_files(relation.read, self.root, files, self.schema) else None
+            return report if give_files(relation.read, self.handle.address, files, self.schema) else None
         mask = np.isin(np.arange(len(snapshot)), plan.kept)
         boxes = induced_predicate(self.bound, mask, [column.path[0] for column in columns_of(predicate)])
         if not snapshot.reading.version_as_of or boxes is None:
@@ -92,7 +104,7 @@ class ConnectedTable:
 
     def __init__(self, spark: SparkSession, format_name: str, root: str) -> None:
         self.root = root.rstrip("/")
-        self.handle = Handle(storage_at(root, None), None, None, format_name)
+        self.handle = Handle(storage_at(root, None), None, None, format_name, own_address=self.root)
         self._spark = spark
         self._lock = threading.Lock()
         self._pinned: PinnedTable | None = None
@@ -125,17 +137,15 @@ class ConnectedTable:
         self._is_shared = self._is_shared or _is_shared(self._spark, self.handle, self.root, snapshot)
         if not self._is_shared:
             return None
-        schema, fields = "", (*snapshot.fields, *snapshot.partition_fields)
+        schema, columns = None, len(snapshot.fields) + len(snapshot.partition_fields)
         if self.handle.format.is_plain:
-            inferred = self._spark.read.parquet(self.root).schema
-            schema, by_name = inferred.json(), {field.name: field for field in fields}
-            is_by_id = settings.is_on(BY_ID) and _FIELD_ID in schema  # Spark matches columns by their ids.
-            if differs(snapshot, inferred.jsonValue()["fields"]) or len(inferred) != len(by_name) or is_by_id:
+            schema = self._spark.read.parquet(self.root).schema
+            is_by_id = settings.is_on(BY_ID) and _FIELD_ID in schema.json()  # Spark matches columns by their ids.
+            if differs(snapshot, schema.jsonValue()["fields"]) or len(schema) != columns or is_by_id:
                 return None
-            fields = tuple(by_name[field.name] for field in inferred)
         versions = session_versions(self.handle.attach(self._spark))
         bound = index.bind(snapshot, case_sensitive=settings.case_sensitive, versions=versions)
-        return PinnedTable(handle=self.handle, root=self.root, bound=bound, fields=fields, schema=schema)
+        return PinnedTable.of(self.handle, bound, schema)
 
 
 def _is_same(one: Snapshot, other: Snapshot) -> bool:

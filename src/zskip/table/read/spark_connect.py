@@ -7,15 +7,14 @@ Iceberg by the format's own reader, under the predicate of the plan.
 
 from __future__ import annotations
 
-import re
 import warnings
 from typing import TYPE_CHECKING
 
 from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
 from zskip.formats import HOME
-from zskip.spark.connect.replacements import FRAME
+from zskip.spark.connect.replacements import FRAME, check_no_pattern
 from zskip.table.handle import Handle
-from zskip.table.read.connected import OnScan, PinnedTable, differs, pruner_of
+from zskip.table.read.connected import PinnedTable, differs, pruner_of
 from zskip.table.read.query import plan_snapshot
 from zskip.table.version import read_snapshot
 
@@ -23,30 +22,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from zskip.records import ScanReport, Snapshot
-
-_PATTERN = re.compile(r"[{}\[\]*?\\]")
-"""Characters that make Spark read a name as a pattern."""
+    from zskip.spark.scan.rule.reports import OnScan
 
 
-def open_kept(
-    handle: Handle, root: str, where: str | None, on_scan: OnScan | None = None
-) -> tuple[DataFrame, ScanReport]:
+def open_kept(handle: Handle, where: str | None, on_scan: OnScan | None = None) -> tuple[DataFrame, ScanReport]:
     """Open the rows for which `where` is true, from the files that might hold one, and report what pruning did.
 
-    Without `where`, each query of the DataFrame chooses its files, and tells `on_scan` if there is one. root: the table
-    as the session calls it. Raises UnsupportedError for Hudi and for names that are patterns to Spark, ConflictError
-    during an unfinished rewrite that the client may not finish.
+    Without `where`, each query of the DataFrame chooses its files, and tells `on_scan` if there is one. Raises
+    UnsupportedError for Hudi and for names that are patterns to Spark, ConflictError during an unfinished rewrite that
+    the client may not finish.
     """
-    spark, snapshot = handle.connected, read_snapshot(handle)
+    spark, root, snapshot = handle.connected, handle.address, read_snapshot(handle)
     assert spark is not None, "only tables of such sessions come here"
     if not handle.format.is_plain:
-        return _open_version(spark, handle, snapshot, root, where, on_scan)
-    pattern = next((name for name in (root, *snapshot.paths) if _PATTERN.search(name)), None)
-    if pattern is not None:
-        raise UnsupportedError(
-            f'"{pattern}" is a pattern to Spark Connect, which might read other files for it; rename it, or use a '
-            "classic session. files() and explain() work"
-        )
+        return _open_version(spark, handle, snapshot, where, on_scan)
+    check_no_pattern((root, *snapshot.paths))
     schema = spark.read.parquet(root).schema
     sees_other_columns = differs(snapshot, schema.jsonValue()["fields"])
     if sees_other_columns:
@@ -65,35 +55,30 @@ def open_kept(
         )
     reader = spark.read.schema(schema).option("basePath", root)
     if where is None and on_scan is not None and not sees_other_columns:
-        own = {field.name: field for field in (*snapshot.fields, *snapshot.partition_fields)}
-        fields = tuple(own[field.name] for field in schema if field.name in own)
-        pinned = PinnedTable(
-            handle=handle, root=root, bound=plan.bound, fields=fields, schema=schema.json(), on_scan=on_scan
-        )
+        pinned = PinnedTable.of(handle, plan.bound, schema, on_scan)
         reader = reader.option(FRAME, pruner_of(spark).remember(pinned))
     rows = reader.parquet(*paths)
     return rows if where is None else rows.where(where), plan.report
 
 
 def _open_version(
-    spark: SparkSession, handle: Handle, snapshot: Snapshot, root: str, where: str | None, on_scan: OnScan | None
+    spark: SparkSession, handle: Handle, snapshot: Snapshot, where: str | None, on_scan: OnScan | None
 ) -> tuple[DataFrame, ScanReport]:
     """The rows of a snapshot by the format's own reader, whose statistics skip what the boxes of kept files leave out.
 
     A version that cannot be named is read without boxes, since other rows may have come meanwhile.
     """
-    version, name = snapshot.reading.version_as_of, handle.format.name
+    version, name, address = snapshot.reading.version_as_of, handle.format.name, handle.address
     if version is None:
         raise UnsupportedError(
-            f'"{root}" is of the format {name}, whose rows Spark Connect cannot read by their files; read it with '
+            f'"{address}" is of the format {name}, whose rows Spark Connect cannot read by their files; read it with '
             f'spark.read.format("{name}"), or use a classic session. files() and explain() work'
         )
     plan = plan_snapshot(handle, snapshot, where)
     reader = spark.read.option("versionAsOf", version) if version else spark.read
     if where is None and on_scan is not None and version and handle.catalog is None:
-        fields = (*snapshot.fields, *snapshot.partition_fields)
-        pinned = PinnedTable(handle=handle, root=root, bound=plan.bound, fields=fields, on_scan=on_scan)
+        pinned = PinnedTable.of(handle, plan.bound, None, on_scan)
         reader = reader.option(FRAME, pruner_of(spark).remember(pinned))
-    rows = reader.format(name).load(root) if handle.catalog is None else reader.table(handle.catalog.table)
+    rows = reader.format(name).load(address) if handle.catalog is None else reader.table(address)
     condition = plan.predicate if version else where
     return rows if condition is None or condition == "TRUE" else rows.where(condition), plan.report

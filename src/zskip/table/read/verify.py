@@ -142,7 +142,7 @@ class _BothWays:
 
     def _answer_pruned(self, text: str) -> _Answer:
         if self.handle.connected is not None:
-            return self._answer(open_kept(self.handle, self.handle.address or self.handle.storage.root, text)[0])
+            return self._answer(open_kept(self.handle, text)[0])
         return self._answer(self._pruned.where(text))
 
     @cached_property

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from zskip.table.rewrite.rewrite import Commit, Rewrite, check_rewritable, rewri
 from zskip.table.step_timer import StepTimer
 from zskip.table.version import TableVersion, open_version
 from zskip.units import parse_size
-
-if TYPE_CHECKING:
-    pass
 
 BINS_AT_ONCE = 128
 """New files of one commit: the plan of a job has a scan for each of them."""

@@ -279,6 +279,7 @@ def write_files(source: Handle, rewrite: Rewrite, target: Handle, target_format:
         through_arrow.insert(0, partial(_write_files, spark, rewrite, source, target))
     with describe_jobs(spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
         written = stage_files(
+            spark,
             target_format,
             target.storage,
             through_arrow,
@@ -361,14 +362,13 @@ def _write_by_spark(spark: SparkSession, rewrite: Rewrite, target: Handle, stagi
         bloom_filters=rewrite.traits.kept_by_spark.bloom_filters,
     )
     declared = rewrite.snapshot.reading.declared
-    check_spark_writes(spark, rewrite.snapshot.root, None, reason)
     session = writing_session(spark, by_name=declared is not None)
     if rewrite.reader.files_hold_rows:
         schema = restore_field_ids(session, rewrite.reader.schema, (declared or (None,))[0])
         rewrite = dataclasses.replace(rewrite, reader=rewrite.reader.with_schema(schema))
     live = rewrite.live_rows(session)
     rows, stored = rewrite.route(live), rewrite.reader.stored_columns(live)
-    check_spark_writes(spark, rewrite.snapshot.root, stored or rewrite.reader.declared_columns(), reason)
+    check_spark_writes(rewrite.snapshot.root, stored or rewrite.reader.declared_columns(), reason)
     rows = rows if stored is None else name_as_stored(rows, stored)
     write_rows(rows, target.storage.uri(staging), options)
     return int(rewrite.rows.sum())

@@ -184,7 +184,7 @@ class _NewRows:
         from pyspark.errors import UnsupportedOperationException
 
         from zskip.spark.jvm.compat import collect_arrow
-        from zskip.spark.shipping import by_value
+        from zskip.spark.shipping import ship
         from zskip.spark.write.arrow.rows import MEASURED, row_measurer
 
         plan, codec = self.plan, self.plan.compression.codec
@@ -195,8 +195,8 @@ class _NewRows:
             rows, row_bytes = _FIRST_ROWS, spool.row_bytes
         else:
             sizes, unknown = list[dict[str, int]](), (pa.ArrowException, TypeError, ValueError)
-            with contextlib.suppress(*unknown, UnsupportedOperationException), by_value():
-                measured = first.mapInArrow(row_measurer(arrow_codec(codec)), MEASURED)
+            with contextlib.suppress(*unknown, UnsupportedOperationException):
+                measured = first.mapInArrow(ship(row_measurer(arrow_codec(codec))), MEASURED)
                 sizes = collect_arrow(measured).to_pylist()
             rows = sum(one["rows"] for one in sizes)
             if not rows:  # Or types that Arrow does not know.
@@ -258,6 +258,7 @@ class _NewRows:
             return job.write_by_partition(partitions, rows) if partitions > 1 else job.write_in_order()
 
         staged = stage_files(
+            self.spark,
             self.handle.format,
             self.handle.storage,
             [write_through_arrow],
@@ -276,7 +277,7 @@ class _NewRows:
         from zskip.spark.write.routing import route
 
         stored, ordinal = self.plan.rules.stored, self.incoming.ordinal
-        check_spark_writes(self.spark, self.handle.storage.root, stored, reason)
+        check_spark_writes(self.handle.storage.root, stored, reason)
         session = writing_session(self.spark)
         # Columns of a DataFrame may carry the ids of another table: those that the table does not store are left out.
         session.conf.set("spark.sql.parquet.fieldId.write.enabled", str(stored is not None).lower())

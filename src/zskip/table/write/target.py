@@ -41,11 +41,11 @@ def resolve_target(spark: SparkSession, target: Any, format_name: str) -> WriteT
     check_name(format_name)
     if not isinstance(target, str | os.PathLike) or not str(target):
         raise InputError(f"target={target!r} is neither a path nor the name of a table")
-    name, jvm_session = str(target), classic(spark)
-    write_target = _resolve(jvm_session, name, format_name)
-    if jvm_session is None and write_target.existing is not None:
-        return replace(write_target, existing=write_target.existing.attach(spark, name))
-    return write_target
+    name = str(target)
+    write_target = _resolve(classic(spark), name, format_name)
+    if write_target.existing is None:
+        return write_target
+    return replace(write_target, existing=write_target.existing.attach(spark, name))
 
 
 def _resolve(spark: SparkSession | None, name: str, format_name: str) -> WriteTarget:

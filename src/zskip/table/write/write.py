@@ -168,7 +168,7 @@ def _write_new_table(
     creation.check_columns(columns.schema_json)
     check_new_name(spark, target.name, creation)
     jvm_session = classic(spark)
-    beside = Handle(storage_at(target.name, jvm_session), jvm_session, connected=spark if jvm_session is None else None)
+    beside = Handle(storage_at(target.name, jvm_session), jvm_session).attach(spark)
     with registering_new_table(target.name, beside, format_name) as path:
         assert path is not None, "the target has a path"
         root = storage_at(path, jvm_session).root
@@ -207,8 +207,8 @@ def _write_new_iceberg_table(
         partition_by=tuple(partition_by),
         case_sensitive=is_session_case_sensitive(spark),
     )
-    handle, timer = open_in_catalog(target.catalog.draft(definition), classic(spark), None), StepTimer()
-    handle = handle if handle.spark is not None else handle.attach(spark)
+    handle = open_in_catalog(target.catalog.draft(definition), classic(spark), None).attach(spark)
+    timer = StepTimer()
     try:
         handle.format.check_appendable()
         with timer.step("check"):

@@ -29,7 +29,7 @@ from zskip.spark.jvm.failures import text_with_causes
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.jvm.versions import SessionVersions
 from zskip.spark.schema import TableSchema, columns_json, name_as_stored
-from zskip.spark.shipping import by_value, ship
+from zskip.spark.shipping import ship
 from zskip.spark.write.arrow.access import Reach, reach_of
 from zskip.spark.write.arrow.dividing import Joining, writer
 from zskip.spark.write.arrow.placing import SHIPPED, Placement, key_positions, placer, row_placer
@@ -232,8 +232,8 @@ class ArrowRewrite(_ArrowJob):
         place = placer(placement, self._reach_source(), corrected=self._corrected(), matching=self.readable.matching)
         write = writer(options, placement.files_a_group)
         session = compat.session_for_files(self.spark, _SETTINGS)
-        with self._explain_failures(), by_value():
-            shipped = frame_of_texts(session, describe_tasks(tasks)).mapInArrow(place, SHIPPED)
+        with self._explain_failures():
+            shipped = frame_of_texts(session, describe_tasks(tasks)).mapInArrow(ship(place), SHIPPED)
             return _collect(route_batches(shipped, placement), write)
 
     def write_merged(self, bins: Sequence[Ints]) -> RowsWritten:
@@ -249,7 +249,7 @@ class ArrowRewrite(_ArrowJob):
             self._options(schema), self._reach_source(), corrected=self._corrected(), matching=self.readable.matching
         )
         session = compat.session_for_files(self.spark, _SETTINGS)
-        with self._explain_failures(), by_value():
+        with self._explain_failures():
             frame = frame_of_texts(session, describe_tasks(tasks))
             return _collect(frame, merge)
 
@@ -348,8 +348,8 @@ class ArrowRows(_ArrowJob):
     def write_spooled(self, layout: Layout, spool: Spool) -> RowsWritten:
         """Write the rows of a spool, each to the file that a layout assigns; raises as `write_by_layout`."""
         placement, options = self._placement(layout, layout.file_count, spool.rows)
-        with self._explain_failures(), by_value():
-            shipped = route_batches(spool.batches.mapInArrow(spool_placer(placement), SHIPPED), placement)
+        with self._explain_failures():
+            shipped = route_batches(spool.batches.mapInArrow(ship(spool_placer(placement)), SHIPPED), placement)
             return _collect(shipped, writer(options, placement.files_a_group))
 
     def write_by_layout(self, layout: Layout, rows: int) -> RowsWritten:
@@ -385,7 +385,7 @@ class ArrowRows(_ArrowJob):
             joinings.append(Joining(groups, levels, new_rows / files))
             return groups
 
-        with self._explain_failures(), by_value():
+        with self._explain_failures():
             if compat.is_connected(self.spark):
                 counts = count_by_group(self.frame, layout, self.ordinal, placement.files_a_group)
                 groups = divide(counts, int(counts.sum()))
@@ -400,7 +400,7 @@ class ArrowRows(_ArrowJob):
         """Write a file for each partition of Spark, in the order of its rows; raises as `write_by_layout`."""
         schema, schema_json = self._check()
         options = self._file_options(schema, schema_json, self.row_bytes)
-        with self._explain_failures(), by_value(), compat.active_session(self.frame.sparkSession):
+        with self._explain_failures(), compat.active_session(self.frame.sparkSession):
             rows = self._named(self.frame.drop(self.ordinal))
             return _collect(rows, row_writer(options))
 
@@ -437,7 +437,7 @@ class ArrowRows(_ArrowJob):
     def _write(self, layout: Layout | None, files: int, rows: int) -> RowsWritten:
         placement, options = self._placement(layout, files, rows)
         has_spread = layout is not None and int(layout.spread.max(initial=1)) > 1
-        with self._explain_failures(), by_value():
+        with self._explain_failures():
             shipped = self._shipped(placement, () if layout is None else layout.fields, has_spread=has_spread)
             # Many rows of the DataFrame fit into a batch for Python, and few of the shuffle, which are large.
             arrived = compat.run_stages(shipped, compat.private_session(self.spark, _SETTINGS))
@@ -453,7 +453,7 @@ class ArrowRows(_ArrowJob):
         with compat.active_session(self.frame.sparkSession):
             named = self._named(self.frame, fields)
             hashed = with_tie(named, self.ordinal, free_name("__zskip_tie", named.columns), has_spread=has_spread)
-            shipped = hashed.mapInArrow(row_placer(placement), SHIPPED)
+            shipped = hashed.mapInArrow(ship(row_placer(placement)), SHIPPED)
             return route_batches(shipped.observe(_READ, F.sum("read").alias(_READ)), placement, groups)
 
     def _check(self) -> tuple[pa.Schema, str]:
@@ -530,7 +530,7 @@ def _counted(frame: DataFrame) -> int:
 
 def _collect(frame: DataFrame, write: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> RowsWritten:
     """Have tasks write files, and collect what they report."""
-    return _rows_written(compat.collect_arrow(frame.mapInArrow(write, WRITTEN)))
+    return _rows_written(compat.collect_arrow(frame.mapInArrow(ship(write), WRITTEN)))
 
 
 def _rows_written(table: pa.Table) -> RowsWritten:
