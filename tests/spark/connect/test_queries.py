@@ -11,6 +11,8 @@ from pyspark.sql.types import DoubleType
 
 import zskip
 
+QUERIES = 20
+"""Random queries of a test."""
 pytestmark = pytest.mark.slow  # A server in a JVM of its own.
 
 
@@ -37,10 +39,10 @@ def sessions(server):
     return plain, enabled
 
 
-@pytest.mark.scaled
-def test_random_queries(sessions, tables):
+@pytest.mark.parametrize("first", tiers.nightly(range(0, 1000, QUERIES)))
+def test_random_queries(sessions, tables, first):
     skipping = 0
-    for seed in range(tiers.count(1000, 20)):
+    for seed in range(first, first + QUERIES):
         frames = []
         for spark in sessions:
             spark.conf.set("spark.sql.session.timeZone", "America/New_York" if seed % 3 == 1 else "UTC")
@@ -56,7 +58,7 @@ def test_random_queries(sessions, tables):
             # A row that raises may lie in a file that is skipped.
             assert rows == expected or isinstance(expected, str), (seed, frames[0].explain("extended"))
             skipping += any(scan.files < scan.files_total for scan in zskip.scans(sessions[1]))
-    assert skipping > seed / 4
+    assert skipping > QUERIES / 4
 
 
 def test_what_is_read(sessions, tables):
