@@ -44,7 +44,8 @@ def test_a_table_is_indexed_pruned_and_explained(table: zskip.Table, bucket: Buc
     assert table.info().partitions == 2
     assert table.clean().leftovers == ()
     assert len(table.describe_index()) == 3
-    bucket.table("t 1/p%20q", files=11, rows=90)  # Other bytes: a store that counts in seconds may keep the old ones known.
+    # Other bytes: of a store that counts in seconds, the old ones may stay known.
+    bucket.table("t 1/p%20q", files=11, rows=90)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert len(table.files("id < 0")) == 11
