@@ -105,7 +105,8 @@ def client_times(spark: Any) -> Iterator[dict[str, list[float]]]:
     interceptor = find_interceptor(spark)
     assert interceptor is not None, "zskip.enable puts it there"
     took: dict[str, list[float]] = {"client_ms": [], "listing_ms": []}
-    change, read = interceptor.change, connected.read_snapshot
+    pruner: Any = interceptor.queries
+    change, read = pruner.change, connected.read_snapshot
 
     def timed_change(method: str, request: Any) -> Any:
         begun = time.perf_counter()
@@ -120,11 +121,11 @@ def client_times(spark: Any) -> Iterator[dict[str, list[float]]]:
         took["listing_ms"].append(1000 * (time.perf_counter() - begun))
         return snapshot
 
-    interceptor.change, connected.read_snapshot = timed_change, timed_read
+    pruner.change, connected.read_snapshot = timed_change, timed_read
     try:
         yield took
     finally:
-        interceptor.change, connected.read_snapshot = change, read
+        pruner.change, connected.read_snapshot = change, read
 
 
 def table(spark: Any, name: str, source: Path, files: int) -> str:

@@ -42,8 +42,8 @@ def enable(spark: SparkSession) -> None:
     `spark.zskip.enabled` to true; set it to false, and to true again, in Python or SQL. Spark reads it when it plans a
     query. Each session, also one from `spark.newSession()` or `spark.cloneSession()`, needs a call of its own.
 
-    Under Spark Connect, the client changes queries before it sends them: filters of DataFrames skip files of tables
-    that are read by their paths, and that this process reaches as `zskip.open` does.
+    Under Spark Connect, the client changes queries before it sends them: conditions of DataFrames, and of texts since
+    Spark 4.0, skip files of tables that are read by their paths, and that this process reaches as `zskip.open` does.
 
     Raises:
         UnsupportedError: Spark before 3.5.

@@ -22,7 +22,7 @@ from zskip.predicate.sql.extractions import call_extractions
 from zskip.predicate.sql.leaves import Leaves
 from zskip.predicate.sql.literals import Node
 from zskip.predicate.sql.terms import Terms
-from zskip.predicate.sql.tokens import has_plain_units, hide_escapes, is_deep, mark_calls, shorten, tokens_of
+from zskip.predicate.sql.tokens import Token, has_plain_units, hide_escapes, is_deep, mark_calls, shorten, tokens_of
 from zskip.predicate.tree import Predicate, Term, Unknown
 
 _UNITS = {*UNITS, *UNIT_ALIASES}
@@ -78,14 +78,48 @@ def parse_side(sql: str, columns: Columns, *, timezone: str, of_elements: bool =
         return None
 
 
+class Query:
+    """A whole query, whose conditions become predicates one by one; raises PredicateError for text that is none.
+
+    >>> from zskip.records import Field
+    >>> from zskip.types import DataType
+    >>> query = Query("SELECT a FROM t WHERE a > 3 AND f(a)")
+    >>> columns = Columns([Field(name="a", type=DataType("integer"))])
+    >>> query.predicate(query.tree.args["where"].this, columns).children[0]
+    Compare(op='>', term=Column(path=('a',), type=DataType(name='integer')), value=3)
+    """
+
+    def __init__(self, sql: str) -> None:
+        tokens = _tokens_of(sql)
+        self._short_units = not has_plain_units(tokens, _UNITS)
+        if is_deep(tokens):
+            raise PredicateError(f'"{shorten(sql)}" is nested too deeply')
+        try:
+            trees = Dialect.get_or_raise("spark").parser().parse(tokens, sql)
+        except sqlglot.errors.SqlglotError as error:
+            raise PredicateError(f'cannot read the query "{shorten(sql)}": {_describe(error)}') from error
+        self.tree: Node = trees[0] if len(trees) == 1 else None
+        if not isinstance(self.tree, exp.Query):
+            raise PredicateError(f'"{shorten(sql)}" is no query')
+
+    def predicate(self, condition: Node, columns: Columns, timezone: str = "UTC") -> Predicate:
+        """Read a condition of the tree; parts that are not understood are Unknown."""
+        terms = Terms(columns, timezone, lenient=True, short_units=self._short_units)
+        return Leaves(terms, timezone, lenient=True).read(condition)
+
+
+def _tokens_of(sql: str) -> list[Token]:
+    tokens = hide_escapes(sql, tokens_of(sql))
+    mark_calls(tokens, _CALLS)  # Versions of sqlglot differ in what they make of these.
+    return tokens
+
+
 class _Text:
     """One text, read by sqlglot."""
 
     def __init__(self, sql: str, columns: Columns, timezone: str, lenient: bool) -> None:
         self._sql = sql
-        self._tokens = hide_escapes(sql, tokens_of(sql))
-        # Versions of sqlglot differ in what they make of these.
-        mark_calls(self._tokens, _CALLS)
+        self._tokens = _tokens_of(sql)
         odd_units = not has_plain_units(self._tokens, _UNITS)
         self._terms = Terms(columns, timezone, lenient=lenient, short_units=odd_units)
         self._leaves = Leaves(self._terms, timezone, lenient=lenient)

@@ -20,6 +20,7 @@ Message = Any
 UNKNOWN = "unknown_()"
 _OPERATORS = {"==": "=", **{name: name for name in ("<", "<=", ">", ">=", "<=>", "+", "-", "*", "%")}}
 KEYWORDS = {"and", "or", "not", "in", "cast", "try_cast", "unknown_", "interval", "decimal"}
+_OF_QUERIES = {"from", "join", "on", "where", "select", "as", "over", "exists", "using", "by", "having", "values"}
 CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _FUNCTION = re.compile(r"[A-Za-z_]\w*")
 _TYPES = {
@@ -43,6 +44,15 @@ class Dialect:
     is_replaced: Callable[[str], bool]
     """Whether the session has a function of its own under the name of one of Spark's."""
 
+    def reads(self, text: str) -> bool:
+        """Whether the session reads the literals and names of a text as zskip does."""
+        is_quoted = '"' in text and self.double_quoted_identifiers
+        return not (is_quoted or ("\\" in text and self.escaped_string_literals) or _PLAN in text or "${" in text)
+
+    def replaces(self, text: str) -> bool:
+        """Whether a function that a text calls may be the session's own."""
+        return any(map(self.is_replaced, _functions(text)))
+
 
 def condition_texts(condition: Message, dialect: Dialect) -> list[str]:
     """The conjuncts of a condition as texts of SQL.
@@ -50,7 +60,12 @@ def condition_texts(condition: Message, dialect: Dialect) -> list[str]:
     Columns of a DataFrame (`df.x`) have its number as their first part: see `plan_of`.
     """
     texts = [_sql(part, dialect) for part in _operands(condition, "and")]
-    return [text for text in texts if not any(map(dialect.is_replaced, _functions(text)))]
+    return [text for text in texts if not dialect.replaces(text)]
+
+
+def literal_text(node: Message, dialect: Dialect) -> str:
+    """An expression as a text of SQL."""
+    return _sql(node, dialect)
 
 
 def plan_of(parts: list[str]) -> tuple[int | None, list[str]]:
@@ -80,7 +95,7 @@ def nested(message: Message) -> Iterator[Message]:
 
 
 def _functions(text: str) -> set[str]:
-    names = {name.lower() for name in CALLED.findall(text)} - KEYWORDS
+    names = {name.lower() for name in CALLED.findall(text)} - KEYWORDS - _OF_QUERIES
     return {name for name in names if evaluator(name) is None}
 
 
@@ -105,10 +120,7 @@ def _attribute(node: Message, _: Dialect) -> str:
 
 
 def _text(node: Message, dialect: Dialect) -> str:
-    text = node.expression
-    if ('"' in text and dialect.double_quoted_identifiers) or ("\\" in text and dialect.escaped_string_literals):
-        return UNKNOWN
-    return UNKNOWN if _PLAN in text else f"({text}\n)"  # A comment ends with its line.
+    return f"({node.expression}\n)" if dialect.reads(node.expression) else UNKNOWN  # A comment ends with its line.
 
 
 def _call(node: Message, dialect: Dialect) -> str:

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import grpc
 
@@ -15,8 +15,18 @@ from zskip.spark.connect.expressions import Message
 
 _log = logging.getLogger("zskip.scan")
 _MOST_SENT = 64
-Change = Callable[[str, Message], Message]
-"""Takes the method's name and the request, and gives the one to send."""
+
+
+class Queries(Protocol):
+    """What knows the queries of a session."""
+
+    def change(self, method: str, request: Message) -> Message:
+        """Give the request to send in place of one."""
+
+    def finished(self, request: Message) -> None:
+        """See that the server has made a view."""
+
+
 _ATTRIBUTE = "_zskip_interceptor"
 _lock = threading.Lock()
 
@@ -24,15 +34,23 @@ _lock = threading.Lock()
 class Interceptor(grpc.UnaryStreamClientInterceptor, grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
     """Changes requests; whatever fails leaves them as they are. Its own thread's requests pass while it works."""
 
-    def __init__(self, change: Change) -> None:
-        self.change = change
+    def __init__(self, queries: Queries) -> None:
+        self.queries = queries
         self._own = threading.local()
         self._sent: OrderedDict[str, Message] = OrderedDict()
         """The latest plans that were changed, by their operations: a retry sends the same one."""
 
     def intercept_unary_stream(self, proceed: Any, details: Any, request: Message) -> Any:
         """Pass on a request with many answers."""
-        return proceed(details, self._changed(details.method, request))
+        answers = proceed(details, self._changed(details.method, request))
+        makes_view = hasattr(request, "plan") and request.plan.command.HasField("create_dataframe_view")
+        return self._watched(answers, request) if makes_view else answers
+
+    def _watched(self, answers: Any, request: Message) -> Iterator[Message]:
+        for answer in answers:
+            if answer.HasField("result_complete"):
+                self.queries.finished(request)
+            yield answer
 
     def intercept_unary_unary(self, proceed: Any, details: Any, request: Message) -> Any:
         """Pass on a request with one answer."""
@@ -56,7 +74,7 @@ class Interceptor(grpc.UnaryStreamClientInterceptor, grpc.UnaryUnaryClientInterc
             if operation in self._sent:
                 return self._sent[operation]
             with self.passing():
-                changed = self.change(name, request)
+                changed = self.queries.change(name, request)
         except Exception:
             _log.debug("a query is sent as it is", exc_info=True)
             return request
@@ -67,15 +85,15 @@ class Interceptor(grpc.UnaryStreamClientInterceptor, grpc.UnaryUnaryClientInterc
         return changed
 
 
-def interceptor_of(spark: Any, change: Callable[[], Change]) -> Interceptor:
-    """The interceptor of a session's client, put there at the first call; change: makes what it calls."""
+def interceptor_of(spark: Any, queries: Callable[[], Queries]) -> Interceptor:
+    """The interceptor of a session's client, put there at the first call; queries: makes what it calls."""
     from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 
     client, make_stub = spark.client, cast(Any, SparkConnectServiceStub)
     with _lock:
         interceptor: Interceptor | None = getattr(client, _ATTRIBUTE, None)
         if interceptor is None:
-            interceptor = Interceptor(change())
+            interceptor = Interceptor(queries())
             client._stub = make_stub(grpc.intercept_channel(client._channel, interceptor))
             setattr(client, _ATTRIBUTE, interceptor)
         return interceptor

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
+
+from sqlglot import exp
 
 from zskip.errors import ZskipError
 from zskip.predicate import Predicate, conjunction, parse
@@ -21,7 +23,9 @@ from zskip.spark.connect.expressions import (
     condition_texts,
     nested,
 )
-from zskip.spark.connect.scopes import Output, ReadColumns, Scope
+from zskip.spark.connect.replacements import give_source
+from zskip.spark.connect.scopes import CROSS, Output, ReadColumns, Scope, joined, restricted_by_join
+from zskip.spark.connect.texts import Opener, QueryScopes, Reference, changed, names_in, read_query
 
 _VOLATILE = {
     "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id",
@@ -37,10 +41,9 @@ _ROWWISE = {
     "literal", "unresolved_attribute", "cast", "alias", "unresolved_extract_value", "update_fields", "lambda_function",
     "unresolved_named_lambda_variable", "unresolved_star",
 }  # fmt: skip
-_COMPARED_ALIKE = ("byte", "short", "integer", "long", "date", "string", "timestamp")
-"""Types whose equal values are the same ones."""
-INNER, FULL, LEFT, RIGHT, ANTI, SEMI, CROSS = range(1, 8)
 GROUP_BY = 1
+Condition = Callable[..., Predicate]
+"""Binds a condition to the columns of a table, in a time zone."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -51,14 +54,14 @@ class Read:
     """Where it stands in the plan, which may be changed."""
     table: Any
     fields: Sequence[Field]
-    conditions: list[tuple[str, Scope]] = field(default_factory=list)
+    conditions: list[tuple[Condition, Scope]] = field(default_factory=list)
 
     def predicate(self, number: int, timezone: str) -> Predicate:
         """What is true of all rows that the query needs, as far as it is understood."""
         parts = []
-        for text, scope in self.conditions:
+        for condition, scope in self.conditions:
             try:
-                parts.append(parse(text, ReadColumns(self.fields, scope, number), timezone=timezone))
+                parts.append(condition(ReadColumns(self.fields, scope, number), timezone=timezone))
             except (ZskipError, ValueError, ArithmeticError, RecursionError):
                 continue
         return conjunction(tuple(parts))
@@ -75,13 +78,28 @@ class Opened:
 
 
 class Plan:
-    """The reads of one plan. `open_read` gives the table of a message of a read, None where it is not known."""
+    """The reads of one plan."""
 
     def __init__(
-        self, root: Message, open_read: Callable[[Message], Opened | None], dialect: Dialect, *, case_sensitive: bool
+        self,
+        root: Message,
+        open_read: Callable[[Message], Opened | None],
+        dialect: Dialect,
+        *,
+        case_sensitive: bool,
+        find_view: Callable[[tuple[str, ...]], Message | None] = lambda _: None,
+        persisted: Set[tuple[str, ...]] = frozenset(),
     ) -> None:
+        """open_read: the table of a message of a read; find_view: the relation of a view; None where it is not known.
+
+        persisted: the paths of reads, and the texts, whose rows the session keeps: with fewer files they would be read
+        again.
+        """
         self.reads: list[Read] = []
+        self._texts: list[tuple[Message, Message | None, list[Reference]]] = []
         self._open_read = open_read
+        self._find_view = find_view
+        self._persisted = persisted
         self._dialect = dialect
         self._plans: dict[int, list[Scope]] = {}
         self._nothing = Scope(case_sensitive=case_sensitive, plans=self._plans)
@@ -91,7 +109,7 @@ class Plan:
         """The columns of a relation; is_filtered: whether a condition stands above."""
         kind = relation.WhichOneof("rel_type")
         visit = _VISITS.get(kind, Plan._others)
-        scope = visit(self, relation if kind == "read" else getattr(relation, kind), is_filtered)
+        scope = visit(self, relation if kind in ("read", "sql") else getattr(relation, kind), is_filtered)
         if relation.common.HasField("plan_id"):
             self._plans.setdefault(relation.common.plan_id, []).append(scope)
         return scope
@@ -106,22 +124,34 @@ class Plan:
         return self._nothing
 
     def _read(self, relation: Message, is_filtered: bool) -> Scope:
-        opened = self._open_read(relation.read) if is_filtered and not relation.read.is_streaming else None
+        named = relation.read.named_table
+        if named.unparsed_identifier and not named.options:
+            return self._view(relation, tuple(name_parts(named.unparsed_identifier)), is_filtered)
+        is_left = relation.read.is_streaming or tuple(relation.read.data_source.paths) in self._persisted
+        opened = self._open_read(relation.read) if is_filtered and not is_left else None
         if opened is None:
             return self._nothing
         number = len(self.reads)
         self.reads.append(Read(relation=relation, table=opened.table, fields=opened.fields))
-        qualifiers = name_parts(relation.read.named_table.unparsed_identifier)
-        outputs = [
-            Output(name=f.name, qualifiers=qualifiers, origins={number: (f.name,)}, type=str(f.type))
-            for f in opened.fields
-        ]
+        outputs = [Output(name=f.name, origins={number: (f.name,)}, type=str(f.type)) for f in opened.fields]
         return self._nothing.with_outputs(outputs, is_complete=opened.in_order)
+
+    def _view(self, relation: Message, names: tuple[str, ...], is_filtered: bool) -> Scope:
+        """Put what a view stands for in the place of a relation; nothing is known of other names."""
+        view = self._find_view(names)
+        if view is None:
+            return self._nothing
+        relation.subquery_alias.input.CopyFrom(view)
+        relation.subquery_alias.alias = names[-1]
+        return self._alias(relation.subquery_alias, is_filtered)
 
     def _restrict(self, condition: Message, scope: Scope, reads: frozenset[int]) -> None:
         for text in condition_texts(condition, self._dialect) if reads else ():
-            for number in reads:
-                self.reads[number].conditions.append((text, scope))
+            self._require(partial(parse, text), scope, reads)
+
+    def _require(self, condition: Condition, scope: Scope, reads: frozenset[int]) -> None:
+        for number in reads:
+            self.reads[number].conditions.append((condition, scope))
 
     def _filter(self, node: Message, is_filtered: bool) -> Scope:
         scope = self._visit(node.input, True)
@@ -132,12 +162,11 @@ class Plan:
         return self._visit(node.input, is_filtered)
 
     def _alias(self, node: Message, is_filtered: bool) -> Scope:
-        qualifiers = (*node.qualifier, node.alias)
-        return self._visit(node.input, is_filtered).map(lambda output: replace(output, qualifiers=qualifiers))
+        return self._visit(node.input, is_filtered).qualified(*node.qualifier, node.alias)
 
     def _column(self, node: Message, scope: Scope, names: Sequence[str] = ()) -> Output | None:
         """The column of an expression; None where its name is not known."""
-        kind, name, match = node.WhichOneof("expr_type"), next(iter(names), None), None
+        kind, name = node.WhichOneof("expr_type"), next(iter(names), None)
         if kind == "alias":
             return self._column(node.alias.expr, scope, node.alias.name)
         parts: list[str] = []
@@ -145,14 +174,7 @@ class Plan:
             parts = attribute_parts(node.unresolved_attribute)
         elif kind == "expression_string" and (text := _NAME.fullmatch(node.expression_string.expression)):
             parts, name = text[1].split("."), name or text[2]
-        match = scope.find(parts) if parts else None
-        if match is None:
-            return Output(name=name or parts[-1]) if name or parts else None
-        output, fields = match
-        origins = {read: (*path, *fields) for read, path in output.origins.items()}
-        qualifiers = () if name or fields else output.qualifiers
-        data_type = None if fields else output.type
-        return Output(name=name or parts[-1], qualifiers=qualifiers, origins=origins, type=data_type)
+        return scope.column(parts, name)
 
     def _project(self, node: Message, is_filtered: bool) -> Scope:
         if not node.HasField("input"):
@@ -247,39 +269,58 @@ class Plan:
         kind, has_condition = node.join_type, node.HasField("join_condition")
         is_filtered = is_filtered or has_condition
         left, right = self._visit(node.left, is_filtered), self._visit(node.right, is_filtered)
-        both = left.with_outputs([*left.outputs, *right.outputs], is_complete=left.is_complete and right.is_complete)
         if has_condition:
-            reads = left.reads if kind in (INNER, CROSS, SEMI, RIGHT) else frozenset[int]()
-            reads |= right.reads if kind in (INNER, CROSS, SEMI, LEFT, ANTI) else frozenset[int]()
-            self._restrict(node.join_condition, both, reads)
-        if kind in (SEMI, ANTI):
-            return left
-        if kind not in (INNER, CROSS, LEFT, RIGHT, FULL):
-            return self._nothing
-        of_left = left if kind in (INNER, CROSS, LEFT) else left.map(Output.blocked)
-        of_right = right if kind in (INNER, CROSS, RIGHT) else right.map(Output.blocked)
-        keys = self._keys(node, of_right if kind == RIGHT else of_left, of_left if kind == RIGHT else of_right)
-        others = [o for o in (*of_left.outputs, *of_right.outputs) if not left.names(o, node.using_columns)]
-        return both.with_outputs([*keys, *others], is_complete=both.is_complete and not node.using_columns)
-
-    def _keys(self, node: Message, first: Scope, second: Scope) -> list[Output]:
-        """The columns that a join gives once; first: the side whose columns they are."""
-        keys = []
-        for name in node.using_columns:
-            one, other = (scope.find([name]) for scope in (first, second))
-            if one is None:
-                continue
-            output = one[0].blocked() if node.join_type == FULL else one[0]
-            is_equal = node.join_type == INNER and other is not None and other[0].type == output.type
-            if is_equal and other is not None and output.type in _COMPARED_ALIKE:
-                output = replace(output, origins={**output.origins, **other[0].origins})
-            keys.append(output)
-        return keys
+            both = joined(left, right, CROSS, ())
+            self._restrict(node.join_condition, both, restricted_by_join(left, right, kind))
+        return joined(left, right, kind, node.using_columns)
 
     def _with_relations(self, node: Message, is_filtered: bool) -> Scope:
+        if node.root.HasField("sql"):
+            return self._sql(node.root, is_filtered, node)
         for reference in node.references:
             self._visit(reference, False)
         return self._visit(node.root, is_filtered)
+
+    def _sql(self, relation: Message, is_filtered: bool, owner: Message | None = None) -> Scope:
+        """The columns of a text; owner: the relation that brings along what names in it mean."""
+        is_left = (relation.sql.query,) in self._persisted or not hasattr(relation, "with_relations")
+        query = None if is_left else read_query(relation.sql, self._dialect)
+        own = {} if owner is None else {one.subquery_alias.alias: one for one in owner.references}
+        used = [] if query is None else names_in(query)
+        needs_few = is_filtered or (query is not None and query.tree.find(exp.Where, exp.Join) is not None)
+        for name, reference in own.items():
+            if used.count((name,)) != 1:
+                self._visit(reference, False)
+        if query is None:
+            return self._nothing
+
+        def open_table(names: tuple[str, ...]) -> tuple[Message | None, Scope] | None:
+            reference = own.get(names[0]) if len(names) == 1 else None
+            if reference is not None:
+                return (None, self._visit(reference, True)) if used.count(names) == 1 else None
+            table, reads = type(relation)(), len(self.reads)
+            is_path = give_source(table.read, names)
+            scope = self._visit(table, needs_few) if is_path else self._view(table, names, needs_few)
+            return (table, scope) if len(self.reads) > reads else None
+
+        scopes = QueryScopes(query, Opener(open=open_table, restrict=self._require), self._nothing)
+        self._texts.append((relation, owner, scopes.references))
+        return scopes.scope
+
+    def finish(self) -> None:
+        """Give texts other names for the reads that were changed."""
+        for relation, owner, references in self._texts:
+            text, given = changed(relation.sql.query, references)
+            if not given:
+                continue
+            relation.sql.query = text
+            if owner is None:
+                relation.with_relations.root.CopyFrom(type(relation)(sql=relation.sql))
+            brings = relation.with_relations if owner is None else owner
+            for reference in given:
+                named = brings.references.add().subquery_alias
+                named.alias = reference.name
+                named.input.CopyFrom(reference.relation)
 
 
 _VISITS: dict[str, Callable[[Plan, Message, bool], Scope]] = {
@@ -297,6 +338,7 @@ _VISITS: dict[str, Callable[[Plan, Message, bool], Scope]] = {
     "set_op": Plan._set_operation,
     "join": Plan._join,
     "with_relations": Plan._with_relations,
+    "sql": Plan._sql,
 }
 
 

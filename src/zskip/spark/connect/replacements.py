@@ -39,8 +39,19 @@ def source_of(read: Message) -> tuple[str, str] | None:
     return name, source.paths[0]
 
 
+def give_source(read: Message, names: Sequence[str]) -> bool:
+    """Make a read of a table that a text names by its format and its path; whether it does."""
+    if len(names) != 2 or names[0].lower() not in ("parquet", "delta") or "/" not in names[1]:
+        return False
+    read.data_source.format = names[0].lower()
+    read.data_source.paths.append(names[1])
+    return True
+
+
 def paths_of(message: Message) -> Iterator[tuple[str, ...]]:
-    """The paths of each read by paths in a plan."""
+    """The paths of each read by paths in a plan, and each text."""
+    if message.DESCRIPTOR.name == "SQL":
+        yield (message.query,)
     if message.DESCRIPTOR.name == "Read" and message.HasField("data_source"):
         yield tuple(message.data_source.paths)
     for child in nested(message):

@@ -16,6 +16,10 @@ from zskip.records import Field
 from zskip.spark.connect.expressions import plan_of
 
 Path = tuple[str, ...]
+INNER, FULL, LEFT, RIGHT, ANTI, SEMI, CROSS = range(1, 8)
+"""Kinds of joins, as the protocol numbers them."""
+_COMPARED_ALIKE = ("byte", "short", "integer", "long", "date", "string", "timestamp")
+"""Types whose equal values are the same ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +90,21 @@ class Scope:
         ]
         return (outputs[0], fields) if target.origins and len(outputs) == 1 else None
 
+    def column(self, parts: list[str], name: str | None = None) -> Output | None:
+        """The column of a name, under another one if there is one; None where none is known."""
+        match = self.find(parts) if parts else None
+        if match is None:
+            return Output(name=name or parts[-1]) if name or parts else None
+        output, fields = match
+        origins = {read: (*path, *fields) for read, path in output.origins.items()}
+        qualifiers = () if name or fields else output.qualifiers
+        data_type = None if fields else output.type
+        return Output(name=name or parts[-1], qualifiers=qualifiers, origins=origins, type=data_type)
+
+    def qualified(self, *qualifiers: str) -> Scope:
+        """The same columns under an alias."""
+        return self.map(lambda output: replace(output, qualifiers=qualifiers))
+
     def _find_by_name(self, parts: list[str]) -> tuple[Output, Path] | None:
         matches = [
             (output, tuple(parts[k + 1 :]))
@@ -100,6 +119,39 @@ class Scope:
     def _is_qualifier(self, parts: Sequence[str], qualifiers: Path) -> bool:
         ends = qualifiers[-len(parts) :]
         return len(ends) == len(parts) and all(map(self.is_same, parts, ends))
+
+
+def restricted_by_join(left: Scope, right: Scope, kind: int | None) -> frozenset[int]:
+    """The reads whose rows a join needs only where its condition is true."""
+    reads = left.reads if kind in (INNER, CROSS, SEMI, RIGHT) else frozenset[int]()
+    return reads | right.reads if kind in (INNER, CROSS, SEMI, LEFT, ANTI) else reads
+
+
+def joined(left: Scope, right: Scope, kind: int | None, using: Sequence[str]) -> Scope:
+    """The columns of a join, of which those that both sides name come once; None for an unknown kind."""
+    if kind in (SEMI, ANTI):
+        return left
+    if kind not in (INNER, CROSS, LEFT, RIGHT, FULL):
+        return replace(left, outputs=(), is_complete=False)
+    of_left = left if kind in (INNER, CROSS, LEFT) else left.map(Output.blocked)
+    of_right = right if kind in (INNER, CROSS, RIGHT) else right.map(Output.blocked)
+    first, second = (of_right, of_left) if kind == RIGHT else (of_left, of_right)
+    keys = [key for name in using if (key := _key(name, first, second, kind)) is not None]
+    others = [output for output in (*of_left.outputs, *of_right.outputs) if not left.names(output, using)]
+    is_complete = left.is_complete and right.is_complete and not using
+    return left.with_outputs([*keys, *others], is_complete=is_complete)
+
+
+def _key(name: str, first: Scope, second: Scope, kind: int) -> Output | None:
+    """A column that a join gives once; first: the side whose column it is."""
+    one, other = (scope.find([name]) for scope in (first, second))
+    if one is None:
+        return None
+    output = one[0].blocked() if kind == FULL else one[0]
+    is_equal = kind == INNER and other is not None and other[0].type == output.type
+    if is_equal and other is not None and output.type in _COMPARED_ALIKE:
+        output = replace(output, origins={**output.origins, **other[0].origins})
+    return output
 
 
 class ReadColumns(Columns):

@@ -14,6 +14,7 @@ _QUOTES, _ESCAPES = "spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.parser.
 BY_ID, WAP = "spark.sql.parquet.fieldId.read.enabled", "spark.wap.branch"
 _NAMES = (SETTING, _CASE, ZONE, _QUOTES, _ESCAPES, BY_ID, WAP)
 _SETS = re.compile(r"\b(?:set|reset|function)\b", re.IGNORECASE)
+_SETS_NOTHING = ("sql_command", "create_dataframe_view", "write_operation", "write_operation_v2")
 
 
 class Settings:
@@ -36,7 +37,7 @@ class Settings:
             self._forget()
         elif command is not None:
             text = command.sql_command.sql or str(command.sql_command)  # Before Spark 4 there is no `input`.
-            if _SETS.search(text) or command.WhichOneof("command_type") not in ("sql_command", "create_dataframe_view"):
+            if _SETS.search(text) or command.WhichOneof("command_type") not in _SETS_NOTHING:
                 self._forget()
 
     def _forget(self) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from zskip.spark.connect.interceptor import find_interceptor, interceptor_of
 from zskip.spark.connect.relations import Opened, Plan
 from zskip.spark.connect.replacements import FRAME, give_condition, give_files, paths_of, source_of
 from zskip.spark.connect.settings import BY_ID, SETTING, WAP, ZONE, Settings
+from zskip.spark.connect.views import Views
 from zskip.table.handle import Handle, storage_at
 from zskip.table.index_binding import load_index
 from zskip.table.read.induced import induced_predicate
@@ -185,6 +186,9 @@ class Pruner:
         self._tables: dict[tuple[str, str], ConnectedTable] = {}
         self._frames: OrderedDict[str, PinnedTable] = OrderedDict()
         """The latest ones of `Table.df()`, by the names that their reads have as an option."""
+        self._texts: OrderedDict[str, None] = OrderedDict()
+        """The latest ones of `zskip.sql`, whose tables skip files also where the session's other queries do not."""
+        self._views = Views(self._snapshot, _is_same)
         self._persisted: set[tuple[str, ...]] = set()
         """The paths of reads whose rows the session keeps: a plan with fewer files would read them again."""
 
@@ -196,9 +200,16 @@ class Pruner:
             self._frames.popitem(last=False)
         return name
 
+    def remember_text(self, text: str) -> None:
+        """Let the queries of a text skip files."""
+        self._texts[text] = None
+        while len(self._texts) > _MOST_FRAMES:
+            self._texts.popitem(last=False)
+
     def change(self, method: str, request: Message) -> Message:
         """The request to send in place of one; the same where nothing is to change."""
         self.settings.notice(method, request)
+        self._views.notice(method, request, self.settings.epoch)
         is_run = method == "ExecutePlan"
         if method == "AnalyzePlan" and request.HasField("persist"):
             self._persisted.update(paths_of(request.persist.relation))
@@ -208,19 +219,29 @@ class Pruner:
             return request
         sent = request.plan if is_run else request.explain.plan
         # A command may set a setting, so none is asked for before it.
-        if not sent.HasField("root") or not (self._frames or self.settings.is_on(SETTING)):
+        if not sent.HasField("root"):
+            return request
+        is_on = self.settings.is_on(SETTING) or any(paths[0] in self._texts for paths in paths_of(sent.root) if paths)
+        if not (self._frames or is_on):
             return request
         changed = type(request)()
         changed.CopyFrom(request)
         plan = changed.plan if is_run else changed.explain.plan
-        reports = self._prune(plan.root, is_run)
+        reports = self._prune(plan.root, is_run, is_on)
         if reports and is_run:
             self.latest = reports
         return changed if reports else request
 
-    def _prune(self, root: Message, is_run: bool) -> tuple[ScanReport, ...]:
+    def _prune(self, root: Message, is_run: bool, is_on: bool) -> tuple[ScanReport, ...]:
         settings, reports = self.settings, []
-        plan = Plan(root, self._open, settings.dialect(), case_sensitive=settings.case_sensitive)
+        plan = Plan(
+            root,
+            partial(self._open, is_on),
+            settings.dialect(),
+            case_sensitive=settings.case_sensitive,
+            find_view=lambda names: self._views.find(names, settings.epoch, case_sensitive=settings.case_sensitive),
+            persisted=self._persisted,
+        )
         for number, read in enumerate(plan.reads):
             table: PinnedTable = read.table
             predicate = read.predicate(number, settings[ZONE])
@@ -230,29 +251,39 @@ class Pruner:
                 if table.on_scan is not None:
                     table.on_scan(report)
             reports.append(report)
+        plan.finish()
         return tuple(report for report in reports if report is not None)
 
-    def _open(self, read: Message) -> Opened | None:
-        if tuple(read.data_source.paths) in self._persisted:
-            return None
+    def finished(self, request: Message) -> None:
+        """See that the server has made a view."""
+        self._views.finished(request)
+
+    def _snapshot(self, source: tuple[str, str]) -> Snapshot | None:
+        table = self._pinned(source) if self.settings.is_on(SETTING) else None
+        return None if table is None else table.bound.snapshot
+
+    def _open(self, is_on: bool, read: Message) -> Opened | None:
         table = self._frames.get(read.data_source.options.get(FRAME, ""))
-        source = source_of(read) if table is None and self.settings.is_on(SETTING) else None
-        if source is not None:
-            try:
-                if source not in self._tables:
-                    self._tables[source] = ConnectedTable(self.spark, *source)
-                known = self._tables[source]
-                is_on_branch = self.settings[WAP] and not known.handle.format.is_plain
-                table = None if is_on_branch else known.pinned(self.settings)
-            except (ZskipError, OSError):
-                _log.debug("%s is read as it is", source[1], exc_info=True)
+        source = source_of(read) if table is None and is_on else None
+        table = table if source is None else self._pinned(source)
         return None if table is None else table.opened()
+
+    def _pinned(self, source: tuple[str, str]) -> PinnedTable | None:
+        """The table that a query reads by its format and path; None where it is read as it is."""
+        try:
+            if source not in self._tables:
+                self._tables[source] = ConnectedTable(self.spark, *source)
+            known = self._tables[source]
+            is_on_branch = self.settings[WAP] and not known.handle.format.is_plain
+            return None if is_on_branch else known.pinned(self.settings)
+        except (ZskipError, OSError):
+            _log.debug("%s is read as it is", source[1], exc_info=True)
+            return None
 
 
 def pruner_of(spark: SparkSession) -> Pruner:
     """What changes the plans of a session, put there at the first call."""
-    interceptor = interceptor_of(spark, lambda: Pruner(spark).change)
-    return interceptor.change.__self__  # type: ignore[attr-defined,no-any-return]
+    return cast(Pruner, interceptor_of(spark, lambda: Pruner(spark)).queries)
 
 
 def switch_on(spark: SparkSession, beside: object = None) -> None:

@@ -1,0 +1,115 @@
+"""Temporary views that this client has made of DataFrames: a read of one becomes a read of what it was made of.
+
+Spark has listed a view's files when it was made. So nothing stands in its place but while its tables, the settings of
+the session and the view are certainly what they were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from zskip.spark.connect.expressions import Message, nested
+from zskip.spark.connect.replacements import source_of
+
+_LEAVES_VIEWS = re.compile(
+    r"\s*(?:select|with|from|values|explain|show|desc(?:ribe)?|set|reset|insert)\b", re.IGNORECASE
+)
+_OVER_READS = {
+    "project", "filter", "join", "set_op", "sort", "limit", "offset", "aggregate", "subquery_alias", "with_columns",
+    "with_columns_renamed", "to_df", "drop", "drop_na", "fill_na", "deduplicate", "repartition", "hint", "range",
+    "repartition_by_expression", "local_relation", "cached_local_relation",
+}  # fmt: skip
+"""Relations that read nothing but what is below them."""
+Source = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _View:
+    name: str
+    relation: Message
+    states: dict[Source, Any]
+    epoch: int
+
+
+class Views:
+    """The views of one session."""
+
+    def __init__(self, state_of: Callable[[Source], Any], is_same: Callable[[Any, Any], bool]) -> None:
+        """state_of: the files of a table by its format and its path, None where they are not known."""
+        self._state_of = state_of
+        self._is_same = is_same
+        self._views: dict[str, _View] = {}
+        self._coming: dict[str, _View] = {}
+        """What the latest request makes, by its operation, until its answer is complete."""
+
+    def notice(self, method: str, request: Message, epoch: int) -> None:
+        """Forget what a request may change, and see what it makes; epoch: of the settings."""
+        if method == "AnalyzePlan" and (request.HasField("persist") or request.HasField("unpersist")):
+            self._views.clear()
+        if method != "ExecutePlan":
+            return
+        command = request.plan.command.WhichOneof("command_type") if request.plan.HasField("command") else None
+        if command == "create_dataframe_view":
+            self._make(request.operation_id, request.plan.command.create_dataframe_view, epoch)
+        elif request.plan.root.HasField("catalog") or (
+            command == "sql_command" and not _LEAVES_VIEWS.match(_text_of(request.plan.command.sql_command))
+        ):
+            self._views.clear()
+
+    def _make(self, operation: str, command: Message, epoch: int) -> None:
+        self._views.pop(command.name.lower(), None)
+        sources = None if command.is_global or not command.replace else _sources(command.input)
+        states = {source: self._state_of(source) for source in sources or ()}
+        if states and None not in states.values():
+            relation = type(command.input)()
+            relation.CopyFrom(command.input)
+            _renumber(relation)
+            self._coming = {operation: _View(name=command.name, relation=relation, states=states, epoch=epoch)}
+
+    def finished(self, request: Message) -> None:
+        """See that a request has made its view."""
+        view = self._coming.pop(request.operation_id, None)
+        if view is not None:
+            self._views[view.name.lower()] = view
+
+    def find(self, names: tuple[str, ...], epoch: int, *, case_sensitive: bool) -> Message | None:
+        """The relation that stands for a view; None for other names, and where that is not certain."""
+        view = self._views.get(names[0].lower()) if len(names) == 1 else None
+        if view is None or view.epoch != epoch or (case_sensitive and view.name != names[0]):
+            return None
+        is_current = all(self._is_same(state, self._state_of(source)) for source, state in view.states.items())
+        return view.relation if is_current else None
+
+
+def _text_of(command: Message) -> str:
+    """The text of a command, whose field has changed in Spark 4; of one with relations, too."""
+    return str(command.sql or command.input.sql.query or command.input.with_relations.root.sql.query)
+
+
+def _sources(relation: Message) -> list[Source] | None:
+    """The tables that a relation reads by their paths; None where it may read anything else."""
+    sources: list[Source | None] = []
+    for part in (relation, *_below(relation)):
+        kind = part.WhichOneof("rel_type") if part.DESCRIPTOR.name == "Relation" else None
+        if kind == "read":
+            sources.append(None if part.read.is_streaming else source_of(part.read))
+        elif kind is not None and kind not in _OVER_READS:
+            return None
+    return [source for source in sources if source is not None] if None not in sources else None
+
+
+def _below(message: Message) -> Iterator[Message]:
+    """All messages inside a message."""
+    for child in nested(message):
+        yield child
+        yield from _below(child)
+
+
+def _renumber(message: Message) -> None:
+    """Give DataFrames other numbers, by which no column outside means them."""
+    for part in (message, *_below(message)):
+        if "plan_id" in part.DESCRIPTOR.fields_by_name and part.HasField("plan_id"):
+            part.plan_id = ~part.plan_id
