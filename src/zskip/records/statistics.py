@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,10 @@ class Known:
     rows: Ints
     """(files,) -1 where unknown."""
     column: Callable[[str], ColumnStats | None]
-    """Bounds and nulls of a top-level column by name, arrays of (files,); None where nothing is known."""
+    """Bounds and nulls of a top-level column by name, arrays of (files,); None where nothing is known. Kept once read."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "column", cache(self.column))
 
     def take(self, indices: Ints) -> Known:
         """What the metadata says about the files at some indices."""
