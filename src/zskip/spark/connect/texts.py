@@ -142,7 +142,7 @@ class QueryScopes:
 
     def _source(self, node: Node) -> Scope:
         alias, parts = node.args.get("alias"), {key for key, value in node.args.items() if value}
-        if alias is not None and alias.args.get("columns"):
+        if alias is not None and (alias.args.get("columns") or not isinstance(alias.this, exp.Identifier)):
             return self._nothing
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select) and parts <= {"this", "alias"}:
             return self._select(node.this).qualified(*([alias.name] if alias else []))
