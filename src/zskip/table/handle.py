@@ -81,7 +81,10 @@ class Handle:
         if self.catalog is not None or self.branch is not None:
             return IcebergFormat(storage, self.catalog, self.branch)
         if self.spark is None:
-            return open_format(storage, self.format_name, exclusive=self.exclusive, open_storage=self.storage_at)
+            table = open_format(storage, self.format_name, exclusive=self.exclusive, open_storage=self.storage_at)
+            if isinstance(table, IcebergFormat):
+                table.has_own_reader = self.connected is not None
+            return table
         from zskip.spark.formats import own_log
 
         spark = self.spark

@@ -25,7 +25,9 @@ rows.write.format("delta").options(**MAPPED).save(path + "/delta")
 spark.sql(f"ALTER TABLE delta.`{path}/delta` RENAME COLUMN v TO w")
 spark.sql(f"DELETE FROM delta.`{path}/delta` WHERE id % 10 = 3")
 iceberg = rows.withColumnRenamed("v", "w").writeTo("ice.db.t").using("iceberg")
+iceberg = iceberg.tableProperty("write.delete.mode", "merge-on-read")
 iceberg.tableProperty("write.distribution-mode", "none").create()
+spark.sql("DELETE FROM ice.db.t WHERE id % 10 = 3")
 # Files of a table are read, and rewritten, beside Delta Lake.
 rows.write.format("delta").save(path + "/files")
 files = zskip.table(spark, path + "/files")
@@ -57,6 +59,7 @@ for name, location in (("delta", path + "/delta"), ("iceberg", path + "/db/t")):
             assert files_read(frame) == skips < files_read(expected), (name, where)
     # Queries as they are, and a frame that is told nothing beforehand.
     zskip.enable(spark)
+    spark.read.format(name).load(location).createOrReplaceTempView("v")
     whole = table.df()
     for where in WHERE[:2]:
         rows = sorted(map(str, spark.read.format(name).load(location).where(where).collect()))
@@ -64,6 +67,16 @@ for name, location in (("delta", path + "/delta"), ("iceberg", path + "/db/t")):
         assert files_read(spark.read.format(name).load(location).where(where)) == 1, (name, where)
         assert files_read(whole.where(where)) == table.last_scan.files == 1, (name, where)
         assert sorted(map(str, whole.where(where).collect())) == rows == sorted(map(str, table.df(where).collect()))
+        for source in ("v", "delta.`" + location + "`")[: 2 if name == "delta" else 1]:
+            assert sorted(map(str, spark.sql(f"SELECT * FROM {source} WHERE {where}").collect())) == rows, source
+            assert zskip.scans(spark)[0].files == 1, (source, where)
+    for verb in (lambda: table.optimize(by=["id", "x"]), lambda: table.index(sketches=["bloom:w"])):
+        try:
+            verb()
+        except zskip.errors.UnsupportedError as error:
+            assert "Nothing was written" in str(error), error
+        else:
+            raise AssertionError(name)
     zskip.disable(spark)
     # What is written later belongs to the next frame.
     before, where = table.df("id + 0 >= 590"), "id + 0 >= 590"

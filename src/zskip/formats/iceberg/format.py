@@ -49,6 +49,8 @@ class IcebergFormat(TableFormat):
 
     name = "iceberg"
     log_directory = _HOME
+    has_own_reader = False
+    """Whether a session reads the rows of a table without a catalog, with Iceberg's deletes."""
 
     def __init__(self, storage: Storage, catalog: IcebergCatalog | None = None, branch: str | None = None) -> None:
         """branch: whose files are live, and which takes new rows; each call raises InputError if there is none."""
@@ -84,7 +86,7 @@ class IcebergFormat(TableFormat):
         check_installed(self._storage.root)
         from zskip.formats.iceberg.table import read_contents
 
-        has_own_reader = self._catalog is not None and self._catalog.in_session
+        has_own_reader = self.has_own_reader or (self._catalog is not None and self._catalog.in_session)
         known = known or self._last
         contents = read_contents(self._storage, self._metadata(current), known, has_own_reader=has_own_reader)
         self._last = contents if len(contents.files) <= _MOST_KEPT else None

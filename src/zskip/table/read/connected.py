@@ -105,7 +105,8 @@ class ConnectedTable:
 
     def __init__(self, spark: SparkSession, format_name: str, root: str) -> None:
         self.root = root.rstrip("/")
-        self.handle = Handle(storage_at(root, None), None, None, format_name, own_address=self.root)
+        storage = storage_at(root, None)
+        self.handle = Handle(storage, None, None, format_name, connected=spark, own_address=self.root)
         self._spark = spark
         self._lock = threading.Lock()
         self._pinned: PinnedTable | None = None
@@ -144,7 +145,7 @@ class ConnectedTable:
             is_by_id = settings.is_on(BY_ID) and _FIELD_ID in schema.json()  # Spark matches columns by their ids.
             if differs(snapshot, schema.jsonValue()["fields"]) or len(schema) != columns or is_by_id:
                 return None
-        versions = session_versions(self.handle.attach(self._spark))
+        versions = session_versions(self.handle)
         bound = index.bind(snapshot, case_sensitive=settings.case_sensitive, versions=versions)
         return PinnedTable.of(self.handle, bound, schema)
 
