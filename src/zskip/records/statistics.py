@@ -52,10 +52,10 @@ class Known:
     rows: Ints
     """(files,) -1 where unknown."""
     column: Callable[[str], ColumnStats | None]
-    """Bounds and nulls of a top-level column by name, arrays of (files,); None where nothing is known. Kept once read."""
+    """Bounds and nulls of a top-level column by name, arrays of (files,); None where nothing is known."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "column", cache(self.column))
+        object.__setattr__(self, "column", cache(self.column))  # It is decoded when it is asked for.
 
     def take(self, indices: Ints) -> Known:
         """What the metadata says about the files at some indices."""

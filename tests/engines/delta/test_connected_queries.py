@@ -21,7 +21,7 @@ SEEDS = range(FIRST, FIRST + int(os.environ.get("ZSKIP_CONNECT_QUERIES", "40")))
 JARS = os.environ.get("ZSKIP_ENGINE_JARS", "").split(os.pathsep)
 MAPPED = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
 KINDS = {"parquet": "parquet", "delta": "delta", "iceberg": "iceberg", "deletes": "iceberg"}
-"""Tables and their formats; `iceberg` is of version 3, `deletes` of version 2, and all but plain Parquet have deletes."""
+"""Tables and their formats; `iceberg` is of version 3, `deletes` of 2, and all but plain Parquet have deletes."""
 CHOICES = {
     "spark.sql.session.timeZone": ("UTC", "UTC", "America/New_York"),
     "spark.sql.ansi.enabled": ("true", "true", "true", "false"),
