@@ -7,12 +7,12 @@ import shutil
 import threading
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import tiers
+from random_changes import KINDS, ROWS, random_source, random_statement
 
 import zskip
 from zskip.errors import ZskipWarning
@@ -21,7 +21,6 @@ from zskip.spark.scan.rule import notes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROWS = 600
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 MAPPED = {"delta.columnMapping.mode": "name"}
@@ -124,70 +123,6 @@ def test_a_merge_that_cannot_be_pruned_runs_as_without_zskip(
     assert spark.read.format("delta").load(path).where("s = 'x'").count() == 1
 
 
-KINDS = {
-    "bigint": ("id * 3", ("decimal(20,0)", "double")),
-    "int": ("CAST(id * 3 - 700 AS int)", ("bigint", "decimal(9,1)")),
-    "decimal": ("CAST(id / 4 AS decimal(12,2))", ("decimal(14,4)", "double")),
-    "double": ("CASE id % 31 WHEN 7 THEN double('NaN') WHEN 9 THEN -0.0D ELSE (id - 200) / 8D END", ("float",)),
-    "string": ("concat('k', lpad(CAST(id AS string), 4, '0'))", ()),
-    "date": ("date_add(DATE'2024-01-01', CAST(id AS int))", ("timestamp", "timestamp_ntz")),
-    "timestamp": ("TIMESTAMP'2024-03-30 20:00:00' + make_interval(0, 0, 0, 0, id)", ("timestamp_ntz", "date")),
-    "timestamp_ntz": ("TIMESTAMP_NTZ'2024-10-26 20:00:00' + make_interval(0, 0, 0, 0, id)", ("timestamp",)),
-}
-CONDITIONS = [
-    "t.k = o.k", "t.k = o.k AND t.v = o.v", "t.k = o.k AND t.v < 350 AND t.s LIKE 'n%2'", "upper(t.s) = upper(o.s)",
-    "t.v = o.v", "t.p = o.p AND t.k = o.k", "t.k <=> o.k", "t.v % 50 = o.v AND t.k = o.k", "t.k = o.k OR t.v = o.v",
-    "t.k = o.k AND o.v % 2 = 0", "t.k >= o.k AND t.v = o.v", "t.v = o.v AND t.p = 1",
-]  # fmt: skip
-MATCHED = ["UPDATE SET s = 'u'", "UPDATE SET v = t.v + 1, k = o.k", "DELETE", "UPDATE SET *"]
-WHERES = ["v = {i}", "v IN ({i}, {j})", "s LIKE 'n{i}%'", "k IS NULL AND v < {i}", "length(s) = 2", "v % 9 = {i} % 9"]
-
-
-def random_source(pick: random.Random, key: str, others: tuple[str, ...], path: str, spark: SparkSession) -> str:
-    ids = pick.sample(range(ROWS + 60), pick.choice([1, 3, 20]))
-    if pick.random() < 0.7:  # Few tables of keys span all files.
-        ids = [ids[0] + i for i in range(len(ids))]
-    ids += pick.choices(ids, k=pick.random() < 0.2)
-    cast = key if not others or pick.random() < 0.5 else f"CAST({key} AS {pick.choice(others)})"
-    rows = (
-        f"SELECT IF(id % 13 = 4, NULL, {cast}) AS k, id * 7919 % {ROWS} AS v, concat('N', id) AS s, "
-        f"CAST(id DIV 300 AS int) AS p FROM VALUES {', '.join(f'({i}L)' for i in ids)} AS x(id)"
-    )
-    if pick.random() < 0.4:
-        spark.sql(rows).write.format("delta").save(path)
-        rows = f"SELECT * FROM delta.`{path}`"
-        if pick.random() < 0.5:
-            numbered = f"SELECT *, row_number() OVER (PARTITION BY k ORDER BY v) AS n FROM ({rows})"
-            rows = f"SELECT * EXCEPT (n) FROM ({numbered}) WHERE n = 1"
-    return rows
-
-
-def random_merge(pick: random.Random, source: str) -> str:
-    evolves = pick.random() < 0.2
-    if evolves:
-        source = f"SELECT *, 'e' AS extra_{pick.randrange(3)} FROM ({source})"
-    clauses = []
-    if pick.random() < 0.75:
-        limited = f"AND t.v < {pick.randrange(ROWS)} " if pick.random() < 0.4 else ""
-        clauses.append(f"WHEN MATCHED {limited}THEN {pick.choice(MATCHED)}")
-        if limited:
-            clauses.append("WHEN MATCHED THEN UPDATE SET s = 'other'")
-    if pick.random() < 0.6 or not clauses:
-        clauses.append("WHEN NOT MATCHED THEN INSERT *")
-    if pick.random() < 0.2:
-        clauses.append(f"WHEN NOT MATCHED BY SOURCE AND t.v = {pick.randrange(ROWS)} THEN UPDATE SET s = 'gone'")
-    evolution = "WITH SCHEMA EVOLUTION " if evolves else ""
-    return f"MERGE {evolution}INTO {{t}} t USING ({source}) o ON {pick.choice(CONDITIONS)} {' '.join(clauses)}"
-
-
-def random_statement(pick: random.Random, source: Callable[[], str]) -> str:
-    where = pick.choice(WHERES).format(i=pick.randrange(ROWS), j=pick.randrange(ROWS))
-    kind = pick.random()
-    if kind < 0.1:
-        return f"DELETE FROM {{t}} WHERE {where}"
-    return f"UPDATE {{t}} SET s = concat(s, '!') WHERE {where}" if kind < 0.25 else random_merge(pick, source())
-
-
 @pytest.mark.parametrize("seed", tiers.nightly(range(1, 61)))
 def test_random_statements_change_a_table_as_without_zskip(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     pick = random.Random(seed)
@@ -203,7 +138,13 @@ def test_random_statements_change_a_table_as_without_zskip(spark: SparkSession, 
     pruned = 0
     for i in range(3 if seed == 1 else 6):
         spark.conf.set("spark.sql.autoBroadcastJoinThreshold", pick.choice(["-1", "10MB"]))
-        sql = random_statement(pick, lambda i=i: random_source(pick, key, others, str(tmp_path / f"source {i}"), spark))
+        other = str(tmp_path / f"source {i}")
+
+        def save(rows: str, other: str = other) -> str:
+            spark.sql(rows).write.format("delta").save(other)
+            return f"delta.`{other}`"
+
+        sql = random_statement(pick, lambda save=save: random_source(pick, key, others, save))
         pruned += sum(scan.files < scan.files_total for scan in changed(spark, path, sql, copy))
         if pick.random() < 0.3:
             table.index()
@@ -228,6 +169,7 @@ def test_random_statements_change_a_table_as_without_zskip(spark: SparkSession, 
 def test_two_sessions_conflict_as_without_zskip(spark: SparkSession, tmp_path: Path, other: str) -> None:
     """Under Delta's one isolation level outside of Databricks, Serializable."""
     outcomes = []
+    files: list[int] = []
     for is_enabled in (False, True):
         path, started, go = (str(tmp_path / f"{name} {is_enabled}") for name in ("t", "started", "go"))
         write(spark, path)
@@ -241,14 +183,15 @@ def test_two_sessions_conflict_as_without_zskip(spark: SparkSession, tmp_path: P
 
         spark.udf.register("wait", wait, "bigint")
         merge = f"MERGE INTO delta.`{path}` t USING (SELECT wait(7) AS k) o ON t.k = o.k WHEN MATCHED THEN DELETE"
-        spark.conf.set("spark.zskip.enabled", str(is_enabled).lower())
+        (zskip.enable if is_enabled else zskip.disable)(spark)
         errors: list[str] = []
 
-        def change(merge: str = merge, errors: list[str] = errors) -> None:
+        def change(merge: str = merge, path: str = path, errors: list[str] = errors) -> None:
             try:
                 spark.sql(merge).collect()
             except Exception as error:
                 errors.append(type(error).__name__)
+            files.extend(scan.files for scan in zskip.scans(spark)[:1] if scan.table == path)
 
         thread = threading.Thread(target=change)
         thread.start()
@@ -259,3 +202,4 @@ def test_two_sessions_conflict_as_without_zskip(spark: SparkSession, tmp_path: P
         thread.join()
         outcomes.append((errors, sorted(map(str, spark.read.format("delta").load(path).collect()))))
     assert outcomes[0] == outcomes[1]
+    assert files == [1], "the search of the enabled session"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,3 +68,24 @@ def test_a_table_with_deletes_and_renamed_columns(engine_spark: SparkSession, ve
     assert sorted(map(str, spark.sql(f"SELECT *, {ids} FROM {name}").collect())) == rows
     assert spark.sql(f"SELECT * FROM {name}.delete_files").count() == 0
     assert table.verify(queries=4).mismatches == ()
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_merge_reads_the_files_that_it_changes(engine_spark: SparkSession, mode: str) -> None:
+    spark, names = engine_spark, [create(engine_spark, 2) for _ in range(2)]
+    source = "(SELECT id * 3 + 110 AS id FROM range(3)) o"
+    merge = "MERGE INTO {} t USING {} ON t.id = o.id WHEN MATCHED THEN UPDATE SET s = 'x' "
+    merge += "WHEN NOT MATCHED THEN INSERT (id, u, s) VALUES (o.id, 0, 'new')"
+    spark.conf.set("spark.zskip.joins", "always")
+    try:
+        for name, is_enabled in zip(names, (False, True), strict=True):
+            spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('write.merge.mode' = '{mode}')")
+            zskip.table(spark, name).index()
+            with zskip.enabled(spark) if is_enabled else nullcontext():
+                spark.sql(merge.format(name, source))
+        (scan,) = (scan for scan in zskip.scans(spark) if not scan.for_keys)
+    finally:
+        spark.conf.unset("spark.zskip.joins")
+    assert scan.files == 1
+    plain, enabled = (sorted(map(str, spark.table(name).collect())) for name in names)
+    assert enabled == plain

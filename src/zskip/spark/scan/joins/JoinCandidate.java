@@ -1,5 +1,8 @@
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.TryEval;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.types.DataType;
@@ -20,7 +23,9 @@ final class JoinCandidate {
   private LogicalPlan canonical;
 
   JoinCandidate(String column, String name, KeySide side, String reason) {
-    Alias key = new Alias(side.key, "key", NamedExpression.newExprId(), Scala.NONE, Option.empty(), Scala.NONE);
+    // A row whose key cannot be computed may be one that the query drops before.
+    Expression value = side.key instanceof Attribute ? side.key : new TryEval(side.key);
+    Alias key = new Alias(value, "key", NamedExpression.newExprId(), Scala.NONE, Option.empty(), Scala.NONE);
     this.column = column;
     this.name = name;
     this.plan = new Project(Scala.seqOf(key), side.plan);

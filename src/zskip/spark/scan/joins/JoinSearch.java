@@ -27,7 +27,9 @@ final class JoinSearch {
   private List<Object[]> pending;
   /** Above a shuffle that Spark may share between joins: broadcasts that differ would keep it from that. */
   private boolean isAboveGroups;
-  /** Whether a MERGE finds the files that it changes; later, it reads only files that have matches. */
+  /** Whether a statement may change the relation's rows: its source prunes them whether it is filtered or not. */
+  private boolean isChanged;
+  /** Whether a MERGE of Delta's finds the files that it changes; later, it reads only files that have matches. */
   private boolean isMergeSearch;
   /** Files that dynamic partition pruning reads, too: if they were pruned here alone, Spark could not share them. */
   private final List<Object> inPruning = new ArrayList<>();
@@ -100,6 +102,7 @@ final class JoinSearch {
     pending = new ArrayList<>();
     isAboveGroups = false;
     isMergeSearch = false;
+    isChanged = target.isChangedBy((LogicalPlan) (path.isEmpty() ? relation : path.get(0)));
     Columns columns = Columns.of(relation.output());
     LogicalPlan below = relation;
     for (int i = path.size() - 1; i >= 0 && columns != null; i--) {
@@ -122,7 +125,7 @@ final class JoinSearch {
     }
     if (node instanceof Project) {
       Seq<NamedExpression> named = ((Project) node).projectList();
-      if (!target.isMerge()) return columns.projected(named);
+      if (!isChanged) return columns.projected(named);
       Seq<NamedExpression> others = Merge.withoutAdded(named);
       isMergeSearch |= others.size() < named.size();
       return columns.projected(others);
@@ -186,8 +189,8 @@ final class JoinSearch {
         && key.references().nonEmpty()
         && key.references().subsetOf(other.outputSet());
       if (!known) continue;
-      KeySide side = target.isMerge() ? KeySide.ofSource(other, key) : KeySide.of(other, key);
-      KeySide whole = side == null && !target.isMerge() ? KeySide.whole(other, key) : null;
+      KeySide side = isChanged ? KeySide.ofSource(other, key) : KeySide.of(other, key);
+      KeySide whole = side == null && !isChanged ? KeySide.whole(other, key) : null;
       if (side != null) add(column, TableNames.of(side.plan, side.key), side, candidates, target, whyNot);
       else if (whole != null) pending.add(new Object[] {column, whole});
     }

@@ -1,9 +1,18 @@
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Subquery;
+import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
 /** A relation of ours whose rows joins may drop. */
 final class JoinTarget {
+  /** Iceberg's column of the names of files. */
+  private static final String FILE = "_file";
+
   /** Equal for relations of the same files. */
   final Object files;
   /** That its query reads. */
@@ -35,6 +44,28 @@ final class JoinTarget {
 
   /** Whether a MERGE of Delta's reads it. */
   boolean isMerge() { return index != null && Delta.isChange(index.files); }
+
+  /** Whether the statement at the root of a plan may change its rows. */
+  boolean isChangedBy(LogicalPlan root) {
+    if (scan == null) return isMerge();
+    DataSourceV2Relation table = ((DataSourceV2ScanRelation) node).relation();
+    if (table.table() instanceof RowLevelOperationTable) return true;
+    // A MERGE that only inserts.
+    if (root instanceof AppendData) return ((AppendData) root).table().name().equals(table.name());
+    return isSearch(root instanceof Subquery ? ((Subquery) root).child() : root);
+  }
+
+  /**
+   * Whether a plan gives the names of its files: those with rows that Iceberg's UPDATE, DELETE or MERGE changes, which
+   * it then writes anew. Files with others stay in the table unread.
+   */
+  private boolean isSearch(LogicalPlan plan) {
+    if (!(plan instanceof Aggregate) || ((Aggregate) plan).groupingExpressions().size() != 1) return false;
+    Object name = ((Aggregate) plan).groupingExpressions().apply(0);
+    return name instanceof Attribute
+      && ((Attribute) name).name().equals(FILE)
+      && ((Attribute) name).references().subsetOf(node.outputSet());
+  }
 
   /** Whether Spark hands it what joins broadcast; others look for that when they list their files. */
   boolean takesBroadcasts() { return scan != null && scan.names == null; }

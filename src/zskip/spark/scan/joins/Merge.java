@@ -14,15 +14,16 @@ import SEQ;
 
 /**
  * The scan by which Delta's MERGE finds the files that it changes: it gives each row of the target a number and the
- * name of its file, and joins the rows with the source. What the transaction has noted as read stays as it is.
+ * name of its file, and joins the rows with the source. What the transaction has noted as read stays as it is. Iceberg's
+ * MERGE gives each row a number, too.
  */
 final class Merge {
-  /** The columns that Delta adds; the numbers only have to differ, so files may be left out. */
-  private static final Set<String> ADDED = new HashSet<>(Arrays.asList("_row_id_", "_file_name_"));
+  /** The columns that Delta and Spark add; the numbers only have to differ, so files may be left out. */
+  private static final Set<String> ADDED = new HashSet<>(Arrays.asList("_row_id_", "_file_name_", "__row_id"));
 
   private Merge() {}
 
-  /** A projection without the columns that Delta adds; as many if it adds none. */
+  /** A projection without those columns; as many if it has none. */
   static Seq<NamedExpression> withoutAdded(Seq<NamedExpression> named) {
     List<NamedExpression> others = new ArrayList<>();
     for (NamedExpression one : Scala.list(named)) {
