@@ -43,7 +43,7 @@ def test_an_address_of_something_else(
     url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = fails("verify", "t", "--remote", url, capsys=capsys, monkeypatch=monkeypatch)
-    assert f'--remote "{url}" names no Spark Connect server; write sc://host:port' in error
+    assert f'"{url}" of --remote or SPARK_REMOTE names no Spark Connect server; write sc://host:port' in error
 
 
 def test_no_client(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

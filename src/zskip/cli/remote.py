@@ -56,7 +56,7 @@ def remote_session(url: str) -> SparkSession:
     import atexit
 
     if not url.startswith("sc://"):
-        raise InputError(f'--remote "{url}" names no Spark Connect server; write sc://host:port')
+        raise InputError(f'"{url}" of --remote or SPARK_REMOTE names no Spark Connect server; write sc://host:port')
     try:
         import grpc
         from pyspark.errors import PySparkException

