@@ -95,7 +95,7 @@ def test_every_format_is_found(unpack: Callable[[str], Path]) -> None:
         (("{root}/empty",), (), TableNotFoundError, "there is no table"),
         (("{root}/csv",), (), TableNotFoundError, "there is no table"),
         (("{root}/readme.txt",), (), TableNotFoundError, "is a file"),
-        (("sales.*",), (), InputError, "names of tables need a session"),
+        (("sales.*",), (), InputError, "names of tables need a classic session"),
         (("{root}",), ("*",), InputError, "leaves none of the 5 tables"),
     ],
 )

@@ -17,7 +17,7 @@ from zskip.formats.schema import first_line
 from zskip.predicate.columns import name_parts
 from zskip.storage import FileInfo, Storage, real_location
 from zskip.table.address import resolve_address
-from zskip.table.handle import Handle, storage_at
+from zskip.table.handle import Handle, classic, storage_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -184,6 +184,8 @@ def _holds_data(storage: Storage, directory: str, levels: int) -> bool:
 
 def _open(name: str, spark: SparkSession | None, *, is_path: bool) -> FoundTable:
     try:
+        if spark is not None and classic(spark) is None:
+            return FoundTable(name=name, handle=Handle(storage_at(name, None), None).attach(spark, name))
         return FoundTable(
             name=name,
             handle=Handle(storage_at(name, spark), spark) if is_path else resolve_address(name, spark, None, None),
@@ -196,9 +198,10 @@ def _open(name: str, spark: SparkSession | None, *, is_path: bool) -> FoundTable
 def _find_named(spark: SparkSession | None, pattern: str) -> list[FoundTable]:
     """Find the tables of the session's catalogs whose names match."""
     parts = name_parts(pattern)
-    if spark is None:
+    if spark is None or classic(spark) is None:
         raise InputError(
-            f'"{pattern}" is not a directory here, and names of tables need a session: zskip.lake(spark, "{pattern}")'
+            f'"{pattern}" is not a directory here, and names of tables need a classic session: zskip.lake(spark, '
+            f'"{pattern}")'
         )
     if not 1 <= len(parts) <= 3 or not pattern.strip() or (len(parts) == 3 and _WILDCARD.search(parts[0])):
         raise InputError(

@@ -23,24 +23,26 @@ def lake(spark: SparkSession | None, *tables: str, exclude: Sequence[str] | str 
         spark: The session; None for paths on a disk, in stores and on HDFS, if you only need `survey`, `record`,
             `report` and dry runs of `maintain`.
         *tables: Directories (every table in or below one: Parquet, Delta, Iceberg, Hudi), globs of directories such as
-            "s3a://bucket/lake/*/raw", and names in the session's catalogs: "sales.*", "catalog.db.*", "db.table".
+            "s3a://bucket/lake/*/raw", and names in the catalogs of a classic session: "sales.*", "catalog.db.*",
+            "db.table".
         exclude: Patterns of names and paths to leave out.
 
     Raises:
         TableNotFoundError: A pattern matches nothing; the message has the nearest names.
         InputError: An argument is no pattern.
-        UnsupportedError: Spark Connect.
+        UnsupportedError: Spark is too old.
         StorageError: Nothing can be reached.
     """
     from zskip.errors import InputError
     from zskip.lake.find import find_tables
+    from zskip.table.handle import classic
 
     patterns = [exclude] if isinstance(exclude, str) else list(exclude)
     wrong = [text for text in (*tables, *patterns) if not isinstance(text, str) or not text.strip()]
     if wrong or not tables:
         what = f"{wrong[0]!r} is not a pattern" if wrong else "it names no table"
         raise InputError(f'{what}; give directories such as "/lake", or names such as "sales.*"')
-    if spark is not None:
+    if spark is not None and classic(spark) is not None:
         from zskip.spark.jvm.compat import check_session
 
         check_session(spark)

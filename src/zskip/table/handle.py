@@ -34,11 +34,11 @@ def classic(spark: SparkSession) -> SparkSession | None:
 
 
 def storage_at(path: str, spark: SparkSession | None, options: Mapping[str, str] = MappingProxyType({})) -> Storage:
-    """Open a directory through Spark, or without a session on a disk or in an object store.
+    """Open a directory through Spark, or without a classic session on a disk or in an object store.
 
     options: of the object store.
     """
-    if spark is None:
+    if spark is None or classic(spark) is None:
         return storage_for(path, options)
     from zskip.spark.jvm import hadoop
 
