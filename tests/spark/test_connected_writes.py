@@ -110,6 +110,9 @@ refused(TableNotFoundError, "Under Spark Connect", lambda: nowhere.optimize(by=[
 refused(InputError, "stream", lambda: table.append(spark.readStream.format("rate").load()))
 refused(InputError, "not a Spark DataFrame", lambda: table.append([1]))
 refused(UnsupportedError, "catalog of Spark Connect", lambda: zskip.write(new, "default.made", by=["v", "s"]))
+refused(InputError, "need a classic session", lambda: zskip.lake(spark, "sales.*"))
+named = "CREATE TABLE made CLUSTER BY (id) AS SELECT * FROM new"
+refused(UnsupportedError, '"default.made" in the catalog of Spark Connect', lambda: zskip.sql(spark, named))
 assert dict(row for row in spark.sql("SET").collect()) == before, "the user's settings are as they were"
 spark.stop()
 print("done")

@@ -74,7 +74,8 @@ def _name_target(spark: SparkSession, target: Target) -> tuple[str, str]:
     if len(parts) == 2 and parts[0].lower() in FORMATS and "/" in parts[1]:
         return parts[1], parts[0].lower()
     if classic(spark) is None:
-        return ".".join(parts), "parquet" if len(parts) < 3 else "iceberg"
+        full = parts if len(parts) > 1 else (spark.catalog.currentDatabase(), *parts)
+        return ".".join(full), "parquet" if len(full) < 3 else "iceberg"
     catalog, *rest = qualified_name(spark, parts)
     return (".".join(rest), "parquet") if catalog == DEFAULT_CATALOG else (".".join((catalog, *rest)), "iceberg")
 
