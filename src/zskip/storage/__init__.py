@@ -58,8 +58,8 @@ def storage_for(path: str, options: Mapping[str, str]) -> Storage:
     scheme, separator, _ = path.partition("://")
     if separator and scheme.isalnum() and scheme != "file":
         raise InputError(
-            f'"{path}" has the scheme {scheme}, which only Spark reaches: open it with zskip.table(spark, "{path}"). '
-            "Without Spark there are local paths, s3://, gs://, abfss:// and hdfs://"
+            f'"{path}" has the scheme {scheme}, which only Spark reaches: open it in a classic session, with '
+            f'zskip.table(spark, "{path}"). Without one there are local paths, s3://, gs://, abfss:// and hdfs://'
         )
     if options:
         raise InputError(

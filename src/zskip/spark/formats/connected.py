@@ -68,7 +68,8 @@ class ConnectedReader(Reader):
         except TableNotFoundError as error:
             raise TableNotFoundError(
                 f"{error}. Under Spark Connect this process reaches the table itself, as the server and its executors "
-                "do: give a path that all of them see, in an object store with storage_options"
+                "do, and it knows no names of the server's catalogs: give a path that all of them see, in an object "
+                "store with storage_options"
             ) from error
 
     @property
@@ -116,8 +117,9 @@ class ConnectedReader(Reader):
         """Raise UnsupportedError also where only the format's own code reads the rows; see `Reader`."""
         super().check_rewritable(compression)
         self.check_rows()
-        if self._storage.kind == "disk" and len(self.snapshot):
-            self._check_seen(self._storage.uri(self.snapshot.paths[0]))
+        first = next(iter(self.snapshot.paths), None)
+        if self._storage.kind == "disk" and first is not None and self._storage.stat(first) is not None:
+            self._check_seen(self._storage.uri(first))
 
     def _check_seen(self, path: str) -> None:
         from pyspark.errors import AnalysisException
