@@ -28,6 +28,13 @@ hypothesis.settings.load_profile("zskip")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """A local Spark session, made once for all tests, and again where its JVM has died."""
     pytest.importorskip("pyspark")
+    if "SPARK_REMOTE" in os.environ:  # connected_suite.py started this process.
+        from pyspark.sql import SparkSession
+
+        connected = SparkSession.builder.getOrCreate()
+        yield connected
+        connected.stop()
+        return
     options = {
         "spark.master": "local[2]",
         "spark.app.name": "zskip-tests",

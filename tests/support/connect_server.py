@@ -35,7 +35,7 @@ class Refusing:
 
 sys.meta_path.insert(0, Refusing())
 """
-"""What Python runs first on executors, which have none of our code."""
+WITH_ZSKIP = f"import sys; sys.path.insert(0, {str(Path(__file__).resolve().parents[2] / 'src')!r})"
 SECONDS = 120
 """How long a server may take to start."""
 
@@ -52,6 +52,8 @@ class Server:
     port: int = 0
     process: Any = None
     sessions: list[Any] = field(default_factory=list)
+    python: str = WITHOUT_ZSKIP
+    """What Python runs first on executors, and where it runs functions of streams."""
 
     def start(self) -> None:
         """Start it, again on the same port, and wait until it answers."""
@@ -83,7 +85,7 @@ class Server:
         environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARK_REMOTE")}
         environment |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         (self.place / "executors").mkdir(exist_ok=True)
-        (self.place / "executors" / "sitecustomize.py").write_text(WITHOUT_ZSKIP)
+        (self.place / "executors" / "sitecustomize.py").write_text(self.python)
         environment["PYTHONPATH"] = str(self.place / "executors")
         with (self.place / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -151,18 +153,20 @@ def free_port() -> int:
 
 @contextmanager
 def connect_server(
-    place: Path, settings: Mapping[str, str] | None = None, *, token: str | None = None
+    place: Path, settings: Mapping[str, str] | None = None, *, token: str | None = None, has_zskip: bool = False
 ) -> Iterator[Server]:
     """A running server, or a skipped test where this PySpark has none.
 
-    token: what clients must authenticate with; before 4.0 servers know none.
+    token: what clients must authenticate with; before 4.0 servers know none. has_zskip: whether it is installed there,
+    as only functions of streams require.
     """
     pytest.importorskip("grpc")
     pyspark = pytest.importorskip("pyspark")
     is_older = pyspark.__version__ < "4"
     if is_older and not JAR:
         pytest.skip("before Spark 4 the server is no part of PySpark: ZSKIP_CONNECT_JAR names its jar")
-    server = Server(place, settings or {}, None if is_older else token)
+    python = WITH_ZSKIP if has_zskip else WITHOUT_ZSKIP
+    server = Server(place, settings or {}, None if is_older else token, python=python)
     try:
         server.start()
         yield server
