@@ -54,17 +54,17 @@ def plan_of(session):
         columns = {name: F.lit(value) for name, value in arguments.items()}
         relation = SQL(text, None, columns).plan(session.client)
         view = session.read.parquet("/v")._plan.plan(session.client)
-        found = Plan(
+        reads_of = Plan(
             relation,
             lambda read: Opened(table="", fields=FIELDS, in_order=True),
             PLAIN,
             case_sensitive=False,
             find_view=lambda names: view if names == ("v",) else None,
         )
-        conditions = [describe(read.predicate(number, "UTC")) for number, read in enumerate(found.reads)]
-        for read in found.reads:
+        conditions = [describe(read.predicate(number, "UTC")) for number, read in enumerate(reads_of.reads)]
+        for read in reads_of.reads:
             read.relation.read.data_source.options["changed"] = "yes"
-        found.finish()
+        reads_of.finish()
         names = [one.subquery_alias.alias for one in relation.with_relations.references]
         sent = relation.with_relations.root.sql.query or relation.sql.query
         for number, name in enumerate(names):
@@ -122,9 +122,9 @@ def test_conditions_of_texts(plan_of, text):
 def test_arguments_and_names(plan_of):
     """The rest of a text stays as it is, with its comments, its case and its letters of any length."""
     text = "select '/t', \u00e9.a /* {} */ FROM  {} AS \u00e9, o join {} ON v.a = :n -- v\nwhere \u00e9.b = :m"
-    found = plan_of(text.format(T, "Parquet . `/t`", "v"), n=3, m=4)
-    assert found.conditions == ["(? AND b = 4L)", "(a = 3 AND ?)"]
-    assert found.text == text.format(T, "$0", "$1 AS `v`")
+    plan = plan_of(text.format(T, "Parquet . `/t`", "v"), n=3, m=4)
+    assert plan.conditions == ["(? AND b = 4L)", "(a = 3 AND ?)"]
+    assert plan.text == text.format(T, "$0", "$1 AS `v`")
 
 
 def test_frames_in_a_text(session):
@@ -204,8 +204,8 @@ def test_what_is_read_of_texts_and_views(sessions, tmp_path):
 
     def read(frame):
         """The rows of a query of one number, and the files that its scans read."""
-        frames_rows = frame.first()[0]
-        return frames_rows, *(scan.files for scan in zskip.scans(enabled))
+        count = frame.first()[0]
+        return count, *(scan.files for scan in zskip.scans(enabled))
 
     assert read(enabled.sql(f"SELECT count(*) FROM {t} WHERE id < 50")) == (50, 2)
     assert read(enabled.sql(f"SELECT count(*) FROM {t} WHERE id < :most", {"most": 30})) == (30, 1)

@@ -310,14 +310,14 @@ class Plan:
     def finish(self) -> None:
         """Give texts other names for the reads that were changed."""
         for relation, owner, references in self._texts:
-            text, given = changed(relation.sql.query, references)
-            if not given:
+            text, renamed = changed(relation.sql.query, references)
+            if not renamed:
                 continue
             relation.sql.query = text
             if owner is None:
                 relation.with_relations.root.CopyFrom(type(relation)(sql=relation.sql))
             brings = relation.with_relations if owner is None else owner
-            for reference in given:
+            for reference in renamed:
                 named = brings.references.add().subquery_alias
                 named.alias = reference.name
                 named.input.CopyFrom(reference.relation)

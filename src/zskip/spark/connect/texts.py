@@ -66,7 +66,7 @@ class Opener:
     """What a text asks of the plan that it is in."""
 
     open: Callable[[tuple[str, ...]], tuple[Message | None, Scope] | None]
-    """The relation and the columns of a table by the parts of its name, without a relation where one may not be given
+    """The relation and the columns of a table by the parts of its name, without a relation where one may not be renamed
     in its place; None for tables that are not known."""
     restrict: Callable[[Callable[..., Any], Scope, frozenset[int]], None]
     """Gives reads a condition."""
@@ -183,7 +183,7 @@ class QueryScopes:
 
 def changed(text: str, references: list[Reference]) -> tuple[str, list[Reference]]:
     """The text with new names for tables whose relations were changed, and these."""
-    given = [reference for reference in references if reference.relation != reference.before]
-    for reference in sorted(given, key=lambda one: one.start, reverse=True):
+    renamed = [reference for reference in references if reference.relation != reference.before]
+    for reference in sorted(renamed, key=lambda one: one.start, reverse=True):
         text = f"{text[: reference.start]}{reference.name}{reference.alias}{text[reference.end :]}"
-    return text, given
+    return text, renamed
