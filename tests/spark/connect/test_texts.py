@@ -244,8 +244,18 @@ def test_what_is_read_of_texts_and_views(sessions, tmp_path):
     enabled.read.parquet(path).createOrReplaceTempView("v")
     assert read(enabled.sql("SELECT count(*) FROM v WHERE id < 30")) == (60, 2)
     before = zskip.scans(enabled)
+    enabled.sql(f"CREATE OR REPLACE TEMPORARY VIEW v AS\nSELECT * FROM {t} WHERE id < 50")
+    assert read(enabled.sql("SELECT count(*) FROM v WHERE id >= 40")) == (10, 1)
+    with pytest.raises(Exception, match="already exists"):
+        enabled.sql("CREATE TEMP VIEW v AS SELECT 1 AS id")
+    before = zskip.scans(enabled)
+    assert enabled.sql("SELECT count(*) FROM v WHERE id >= 40").first()[0] == 10
+    assert zskip.scans(enabled) == before
+    enabled.sql("CREATE OR REPLACE TEMP VIEW w AS SELECT * FROM v")
     enabled.sql("CREATE OR REPLACE TEMP VIEW v AS SELECT 1 AS id")
     stays(1)
+    with pytest.raises(Exception, match="INCOMPATIBLE_VIEW_SCHEMA_CHANGE"):
+        enabled.sql("SELECT * FROM w WHERE id < 30").collect()
     enabled.read.parquet(path).createOrReplaceTempView("v")
     enabled.catalog.dropTempView("v")
     with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):

@@ -23,8 +23,11 @@ class Queries(Protocol):
     def change(self, method: str, request: Message) -> Message:
         """Give the request to send in place of one."""
 
+    def awaits(self, operation: str) -> bool:
+        """Whether `finished` is to be called."""
+
     def finished(self, request: Message) -> None:
-        """See that the server has made a view."""
+        """See that a request has ended well."""
 
 
 _ATTRIBUTE = "_zskip_interceptor"
@@ -43,8 +46,8 @@ class Interceptor(grpc.UnaryStreamClientInterceptor, grpc.UnaryUnaryClientInterc
     def intercept_unary_stream(self, proceed: Any, details: Any, request: Message) -> Any:
         """Pass on a request with many answers."""
         answers = proceed(details, self._changed(details.method, request))
-        makes_view = hasattr(request, "plan") and request.plan.command.HasField("create_dataframe_view")
-        return self._watched(answers, request) if makes_view else answers
+        operation = getattr(request, "operation_id", "")
+        return self._watched(answers, request) if self.queries.awaits(operation) else answers
 
     def _watched(self, answers: Any, request: Message) -> Iterator[Message]:
         for answer in answers:

@@ -23,7 +23,7 @@ from zskip.spark.connect.expressions import (
     condition_texts,
     nested,
 )
-from zskip.spark.connect.replacements import give_source
+from zskip.spark.connect.replacements import path_of
 from zskip.spark.connect.scopes import CROSS, Output, ReadColumns, Scope, joined, restricted_by_join
 from zskip.spark.connect.texts import Opener, QueryScopes, Reference, changed, names_in, read_query
 
@@ -299,8 +299,13 @@ class Plan:
             if reference is not None:
                 return (None, self._visit(reference, True)) if used.count(names) == 1 else None
             table, reads = type(relation)(), len(self.reads)
-            is_path = give_source(table.read, names)
-            scope = self._visit(table, needs_few) if is_path else self._view(table, names, needs_few)
+            source = path_of(names)
+            if source is None:
+                scope = self._view(table, names, needs_few)
+            else:
+                table.read.data_source.format = source[0]
+                table.read.data_source.paths.append(source[1])
+                scope = self._visit(table, needs_few)
             return (table, scope) if len(self.reads) > reads else None
 
         scopes = QueryScopes(query, Opener(open=open_table, restrict=self._require), self._nothing)

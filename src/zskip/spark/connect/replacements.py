@@ -39,13 +39,10 @@ def source_of(read: Message) -> tuple[str, str] | None:
     return name, source.paths[0]
 
 
-def give_source(read: Message, names: Sequence[str]) -> bool:
-    """Make a read of a table that a text names by its format and its path; whether it does."""
-    if len(names) != 2 or names[0].lower() not in ("parquet", "delta") or "/" not in names[1]:
-        return False
-    read.data_source.format = names[0].lower()
-    read.data_source.paths.append(names[1])
-    return True
+def path_of(names: Sequence[str]) -> tuple[str, str] | None:
+    """The format and the path by which a text names a table; None for other names."""
+    is_path = len(names) == 2 and names[0].lower() in ("parquet", "delta") and "/" in names[1]
+    return (names[0].lower(), names[1]) if is_path else None
 
 
 def paths_of(message: Message) -> Iterator[tuple[str, ...]]:

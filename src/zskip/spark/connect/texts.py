@@ -17,6 +17,7 @@ from sqlglot import exp
 from zskip.errors import PredicateError
 from zskip.predicate.sql.parse import Query
 from zskip.spark.connect.expressions import Dialect, Message, literal_text
+from zskip.spark.connect.replacements import path_of
 from zskip.spark.connect.scopes import (
     ANTI,
     CROSS,
@@ -92,6 +93,15 @@ def names_in(query: Query) -> list[tuple[str, ...]]:
     """The names of tables in a query, each as often as it stands there."""
     tables = query.tree.find_all(exp.Table)
     return [tuple(part.name for part in table.parts) for table in tables if isinstance(table.this, exp.Identifier)]
+
+
+def sources_of(text: str) -> list[tuple[str, str]] | None:
+    """The formats and paths of the tables that a text reads; None where it may read others."""
+    try:
+        sources = [path_of(names) for names in names_in(Query(text))]
+    except PredicateError:
+        return None
+    return [source for source in sources if source is not None] if None not in sources else None
 
 
 class QueryScopes:

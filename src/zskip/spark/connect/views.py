@@ -1,22 +1,24 @@
-"""Temporary views that this client has made of DataFrames: a read of one becomes a read of what it was made of.
+"""Temporary views that this client has made: a read of one becomes a read of what it was made of.
 
-Spark has listed a view's files when it was made. So nothing stands in its place but while its tables, the settings of
-the session and the view are certainly what they were.
+Spark has listed the files of a DataFrame's view when it was made; it reads the text of a view again for each query. So
+nothing stands in its place but while its tables, the settings of the session and the view are certainly what they were.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from zskip.spark.connect.expressions import Message, nested
 from zskip.spark.connect.replacements import source_of
+from zskip.spark.connect.texts import sources_of
 
 _LEAVES_VIEWS = re.compile(
     r"\s*(?:select|with|from|values|explain|show|desc(?:ribe)?|set|reset|insert)\b", re.IGNORECASE
 )
+_MAKES_VIEW = re.compile(r"\s*create\s+(?:or\s+replace\s+)?temp(?:orary)?\s+view\s+(\w+)\s+as\s+(.+)", re.DOTALL | re.I)
 _OVER_READS = {
     "project", "filter", "join", "set_op", "sort", "limit", "offset", "aggregate", "subquery_alias", "with_columns",
     "with_columns_renamed", "to_df", "drop", "drop_na", "fill_na", "deduplicate", "repartition", "hint", "range",
@@ -30,6 +32,7 @@ Source = tuple[str, str]
 class _View:
     name: str
     relation: Message
+    """Empty where nothing may stand in its place."""
     states: dict[Source, Any]
     epoch: int
 
@@ -52,22 +55,34 @@ class Views:
         if method != "ExecutePlan":
             return
         command = request.plan.command.WhichOneof("command_type") if request.plan.HasField("command") else None
+        text = _text_of(request.plan.command.sql_command) if command == "sql_command" else ""
         if command == "create_dataframe_view":
-            self._make(request.operation_id, request.plan.command.create_dataframe_view, epoch)
-        elif request.plan.root.HasField("catalog") or (
-            command == "sql_command" and not _LEAVES_VIEWS.match(_text_of(request.plan.command.sql_command))
-        ):
-            self._views.clear()
+            frame = request.plan.command.create_dataframe_view
+            sources = None if frame.is_global or not frame.replace else _sources(frame.input)
+            view = self._view(frame.name, frame.input, sources, epoch)
+        else:
+            definition = _MAKES_VIEW.match(text)
+            if request.plan.root.HasField("catalog") or (text and not (definition or _LEAVES_VIEWS.match(text))):
+                self._views.clear()
+            if definition is None:
+                return
+            relation = type(request.plan.root)()
+            relation.sql.query = definition[2]
+            view = self._view(definition[1], relation, sources_of(definition[2]), epoch)
+        self._views.pop(view.name.lower(), None)
+        self._coming = {request.operation_id: view} if view.relation.WhichOneof("rel_type") else {}
 
-    def _make(self, operation: str, command: Message, epoch: int) -> None:
-        self._views.pop(command.name.lower(), None)
-        sources = None if command.is_global or not command.replace else _sources(command.input)
+    def _view(self, name: str, relation: Message, sources: Sequence[Source] | None, epoch: int) -> _View:
         states = {source: self._state_of(source) for source in sources or ()}
+        copy = type(relation)()
         if states and None not in states.values():
-            relation = type(command.input)()
-            relation.CopyFrom(command.input)
-            _renumber(relation)
-            self._coming = {operation: _View(name=command.name, relation=relation, states=states, epoch=epoch)}
+            copy.CopyFrom(relation)
+            _renumber(copy)
+        return _View(name=name, relation=copy, states=states, epoch=epoch)
+
+    def awaits(self, operation: str) -> bool:
+        """Whether a request makes a view, if it ends well."""
+        return operation in self._coming
 
     def finished(self, request: Message) -> None:
         """See that a request has made its view."""
@@ -80,8 +95,15 @@ class Views:
         view = self._views.get(names[0].lower()) if len(names) == 1 else None
         if view is None or view.epoch != epoch or (case_sensitive and view.name != names[0]):
             return None
-        is_current = all(self._is_same(state, self._state_of(source)) for source, state in view.states.items())
+        is_same = _has_same_columns if view.relation.HasField("sql") else self._is_same
+        states = [(state, self._state_of(source)) for source, state in view.states.items()]
+        is_current = all(now is not None and is_same(state, now) for state, now in states)
         return view.relation if is_current else None
+
+
+def _has_same_columns(one: Any, other: Any) -> bool:
+    """Whether a table has the columns that a text has named when its view was made."""
+    return bool((one.fields, one.partition_fields) == (other.fields, other.partition_fields))
 
 
 def _text_of(command: Message) -> str:

@@ -255,6 +255,10 @@ class Pruner:
         plan.finish()
         return tuple(report for report in reports if report is not None)
 
+    def awaits(self, operation: str) -> bool:
+        """Whether `finished` is to be called."""
+        return self._views.awaits(operation)
+
     def finished(self, request: Message) -> None:
         """See that the server has made a view."""
         self._views.finished(request)
