@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import tiers
 from connect_server import connect_server
@@ -10,6 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.types import DoubleType
 
 import zskip
+from zskip.errors import ZskipWarning
 
 QUERIES = 20
 """Random queries of a test."""
@@ -71,7 +74,6 @@ def test_what_is_read(sessions, tables):
     (scan,) = zskip.scans(enabled)
     assert (scan.files, scan.files_total, scan.table) == (2, FILES, path)
     assert frame.where("id < 50 and s like '%x'").count() == 0
-    assert "part-01" not in "".join(frame.where("id < 30").inputFiles()[:1])
     assert len(frame.where("id < 30").select("_metadata.file_name").distinct().collect()) == 1
     zskip.disable(enabled)
     assert frame.where("id < 30").count() == 30
@@ -107,6 +109,19 @@ def test_new_files_and_lost_indexes(sessions, tmp_path):
     before = zskip.scans(enabled)
     assert frame.where("id < 30").count() == 60
     assert zskip.scans(enabled) == before
+
+
+def test_a_damaged_index_costs_a_warning(sessions, tmp_path):
+    enabled = sessions[1]
+    write_table(tmp_path, 1, partitioned=False)
+    zskip.open(str(tmp_path)).index()
+    (manifest,) = (tmp_path / "_zskip" / "index").glob("manifest-*.json")
+    manifest.write_bytes(manifest.read_bytes()[:-9])
+    with pytest.warns(ZskipWarning, match="read in full: .*damaged"):
+        assert enabled.read.parquet(str(tmp_path)).where("id < 30").count() == 30
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ZskipWarning)
+        assert enabled.read.parquet(str(tmp_path)).where("id < 50").count() == 50
 
 
 def test_what_stays_as_it_is(sessions, tables, tmp_path):

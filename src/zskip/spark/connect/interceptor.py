@@ -39,6 +39,7 @@ class Interceptor(grpc.UnaryStreamClientInterceptor, grpc.UnaryUnaryClientInterc
 
     def __init__(self, queries: Queries) -> None:
         self.queries = queries
+        self._has_warned = False
         self._own = threading.local()
         self._sent: OrderedDict[str, Message] = OrderedDict()
         """The latest plans that were changed, by their operations: a retry sends the same one."""
@@ -79,7 +80,8 @@ class Interceptor(grpc.UnaryStreamClientInterceptor, grpc.UnaryUnaryClientInterc
             with self.passing():
                 changed = self.queries.change(name, request)
         except Exception:
-            _log.debug("a query is sent as it is", exc_info=True)
+            _log.log(logging.DEBUG if self._has_warned else logging.WARNING, "a query is sent as it is", exc_info=True)
+            self._has_warned = True
             return request
         if operation and changed is not request:
             self._sent[operation] = changed

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 import uuid
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from zskip.errors import ZskipError
+from zskip.errors import IndexFormatError, StorageError, ZskipError, ZskipWarning
 from zskip.formats import HOME
 from zskip.index import BoundIndex, Index
 from zskip.predicate import Constant, Predicate, columns_of
@@ -190,6 +191,8 @@ class Pruner:
         self._texts: OrderedDict[str, None] = OrderedDict()
         """The latest ones of `zskip.sql`, whose tables skip files also where the session's other queries do not."""
         self._views = Views(self._snapshot, _is_same)
+        self._warned: set[tuple[str, str]] = set()
+        """The tables of which a warning has said why they are read in full."""
         self._persisted: set[tuple[str, ...]] = set()
         """The paths of reads whose rows the session keeps: a plan with fewer files would read them again."""
 
@@ -281,8 +284,11 @@ class Pruner:
             known = self._tables[source]
             is_on_branch = self.settings[WAP] and not known.handle.format.is_plain
             return None if is_on_branch else known.pinned(self.settings)
-        except (ZskipError, OSError):
+        except (ZskipError, OSError) as error:
             _log.debug("%s is read as it is", source[1], exc_info=True)
+            if isinstance(error, IndexFormatError | StorageError) and source not in self._warned:
+                self._warned.add(source)
+                warnings.warn(f"{source[1]} is read in full: {error}", ZskipWarning, stacklevel=2)
             return None
 
 
