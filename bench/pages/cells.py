@@ -44,7 +44,7 @@ class Cells:
         """The command, the machine and the file of a run."""
         result = self.results.get(name)
         if result is None:
-            return f"- `python {self.runs[name].command}` was not run yet"
+            return f"- `python {self.runs[name].command}` was not run yet."
         load = "" if result["load"] is None else f", load {result['load']}"
         notes = f" {result['notes']}" if "notes" in result else ""
         facts = f"`{result['command']}`; {result['machine']}{load}; {result['date']}.{notes}"

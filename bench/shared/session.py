@@ -131,6 +131,14 @@ def jobs_reading_input(directory: Path, since_ms: int, until_ms: int) -> int:
     return sum(any(stages.get(stage, 0) for stage in ids) for ids in begun)
 
 
+def tasks_read(directory: Path, since_ms: int, until_ms: int) -> tuple[int, int]:
+    """Bytes and records that the stages begun between two moments read from files, by the session's event log."""
+    stages = [e["Stage Info"] for e in _events(directory) if e["Event"] == "SparkListenerStageCompleted"]
+    some = [stage for stage in stages if since_ms <= stage.get("Submission Time", -1) <= until_ms]
+    read, records = (sum(_sum(stage, f"input.{name}Read") for stage in some) for name in ("bytes", "records"))
+    return read, records
+
+
 def shuffled_mb(directory: Path, since_ms: int, until_ms: int) -> float:
     """Megabytes that the stages begun between two moments wrote to shuffles, by the session's event log."""
     stages = (e["Stage Info"] for e in _events(directory) if e["Event"] == "SparkListenerStageCompleted")
