@@ -53,7 +53,8 @@ class Table:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        """The table's path in the session."""
+        self._root = handle.address
+        """What errors call the table."""
         self._last_scan: ScanReport | None = None
 
     @property
