@@ -218,6 +218,29 @@ def test_importing_zskip_brings_in_nothing_that_is_optional_or_slow() -> None:
     assert done.stdout.strip() == "[]"
 
 
+WITHOUT_GRPC = """
+import importlib, pkgutil, sys
+sys.modules["grpc"] = None
+import zskip
+for module in pkgutil.walk_packages(zskip.__path__, "zskip."):
+    try:
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    except ModuleNotFoundError:
+        print(module.name)
+"""
+
+
+def test_only_sessions_of_spark_connect_need_grpc() -> None:
+    """PySpark comes without it, and a classic session must not need what a connected one does."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_GRPC], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [
+        "zskip.spark.connect.interceptor",
+        "zskip.table.read.connected",
+        "zskip.table.read.spark_connect",
+    ]
+
+
 @pytest.mark.slow
 def test_a_wheel_in_an_empty_environment_lists_files(tmp_path: Path) -> None:
     subprocess.run(

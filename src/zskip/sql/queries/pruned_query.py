@@ -20,7 +20,6 @@ from zskip.spark.scan.logical import is_command
 from zskip.spark.scan.rule.install import install
 from zskip.spark.scan.rule.reports import latest
 from zskip.table.handle import classic
-from zskip.table.read.connected import pruner_of
 from zskip.table.workload.recording import record_session
 
 if TYPE_CHECKING:
@@ -124,6 +123,8 @@ def _warn(text: str) -> None:
 def run_query(spark: SparkSession, text: str) -> PrunedQuery:
     """A query of Spark's, or a command, with its tables read through zskip; raises what Spark raises."""
     if classic(spark) is None:
+        from zskip.table.read.connected import pruner_of
+
         pruner_of(spark).remember_text(text)
         return PrunedQuery(frame=spark.sql(text))
     record_session(spark)

@@ -39,7 +39,6 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.predicates import read_where
 from zskip.table.read.query import open_frame
-from zskip.table.read.spark_connect import open_kept
 from zskip.table.version import file_positions, open_reader
 from zskip.types import DataType, Encoded, Form, decode_decimal, encode_decimal, value_range
 
@@ -142,6 +141,8 @@ class _BothWays:
 
     def _answer_pruned(self, text: str) -> _Answer:
         if self.handle.connected is not None:
+            from zskip.table.read.spark_connect import open_kept
+
             return self._answer(open_kept(self.handle, text)[0])
         return self._answer(self._pruned.where(text))
 
