@@ -70,8 +70,9 @@ def test_a_table_with_deletes_and_renamed_columns(engine_spark: SparkSession, ve
     assert table.verify(queries=4).mismatches == ()
 
 
-@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
-def test_merge_reads_the_files_that_it_changes(engine_spark: SparkSession, mode: str) -> None:
+@pytest.mark.parametrize(("mode", "files"), [("merge-on-read", 1), ("copy-on-write", 0)])
+def test_merge_reads_the_files_that_it_changes(engine_spark: SparkSession, mode: str, files: int) -> None:
+    """Copy-on-write reads all files: before Spark 4 a subquery inside that for the files' names may never end."""
     spark, names = engine_spark, [create(engine_spark, 2) for _ in range(2)]
     source = "(SELECT id * 3 + 110 AS id FROM range(3)) o"
     merge = "MERGE INTO {} t USING {} ON t.id = o.id WHEN MATCHED THEN UPDATE SET s = 'x' "
@@ -86,6 +87,6 @@ def test_merge_reads_the_files_that_it_changes(engine_spark: SparkSession, mode:
         (scan,) = (scan for scan in zskip.scans(spark) if not scan.for_keys)
     finally:
         spark.conf.unset("spark.zskip.joins")
-    assert scan.files == 1
+    assert scan.files == (files or scan.files_total)
     plain, enabled = (sorted(map(str, spark.table(name).collect())) for name in names)
     assert enabled == plain

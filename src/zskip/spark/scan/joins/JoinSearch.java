@@ -102,7 +102,9 @@ final class JoinSearch {
     pending = new ArrayList<>();
     isAboveGroups = false;
     isMergeSearch = false;
-    isChanged = target.isChangedBy((LogicalPlan) (path.isEmpty() ? relation : path.get(0)));
+    LogicalPlan root = (LogicalPlan) (path.isEmpty() ? relation : path.get(0));
+    if (target.isStuckIn(root)) return candidates;
+    isChanged = target.isChangedBy(root);
     Columns columns = Columns.of(relation.output());
     LogicalPlan below = relation;
     for (int i = path.size() - 1; i >= 0 && columns != null; i--) {

@@ -1,3 +1,4 @@
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
@@ -52,14 +53,20 @@ final class JoinTarget {
     if (table.table() instanceof RowLevelOperationTable) return true;
     // A MERGE that only inserts.
     if (root instanceof AppendData) return ((AppendData) root).table().name().equals(table.name());
-    return isSearch(root instanceof Subquery ? ((Subquery) root).child() : root);
+    return isSearch(root);
+  }
+
+  /** Whether Spark might wait for itself: before 4.0, where the subquery for the names of files runs one for keys. */
+  boolean isStuckIn(LogicalPlan root) {
+    return scan != null && isSearch(root) && SparkSession.active().version().startsWith("3.");
   }
 
   /**
    * Whether a plan gives the names of its files: those with rows that Iceberg's UPDATE, DELETE or MERGE changes, which
    * it then writes anew. Files with others stay in the table unread.
    */
-  private boolean isSearch(LogicalPlan plan) {
+  private boolean isSearch(LogicalPlan root) {
+    LogicalPlan plan = root instanceof Subquery ? ((Subquery) root).child() : root;
     if (!(plan instanceof Aggregate) || ((Aggregate) plan).groupingExpressions().size() != 1) return false;
     Object name = ((Aggregate) plan).groupingExpressions().apply(0);
     return name instanceof Attribute
