@@ -46,6 +46,23 @@ def session():
     spark.client.close()
 
 
+def plan_of_message(session, relation):
+    """The plan of a message, to which all reads by paths and the view `v` are known."""
+    view = session.read.parquet("/v")._plan.plan(session.client)
+    return Plan(
+        relation,
+        lambda read: Opened(table="", fields=FIELDS, in_order=True),
+        PLAIN,
+        case_sensitive=False,
+        find_view=lambda names: view if names == ("v",) else None,
+    )
+
+
+def conditions_of(plan):
+    """What is true of the rows of each read."""
+    return [describe(read.predicate(number, "UTC")) for number, read in enumerate(plan.reads)]
+
+
 @pytest.fixture
 def plan_of(session):
     """The reads of a text's tables `/t` and `v`, by their conditions, and the text when all of them are changed."""
@@ -53,15 +70,8 @@ def plan_of(session):
     def plan(text, **arguments):
         columns = {name: F.lit(value) for name, value in arguments.items()}
         relation = SQL(text, None, columns).plan(session.client)
-        view = session.read.parquet("/v")._plan.plan(session.client)
-        reads_of = Plan(
-            relation,
-            lambda read: Opened(table="", fields=FIELDS, in_order=True),
-            PLAIN,
-            case_sensitive=False,
-            find_view=lambda names: view if names == ("v",) else None,
-        )
-        conditions = [describe(read.predicate(number, "UTC")) for number, read in enumerate(reads_of.reads)]
+        reads_of = plan_of_message(session, relation)
+        conditions = conditions_of(reads_of)
         for read in reads_of.reads:
             read.relation.read.data_source.options["changed"] = "yes"
         reads_of.finish()
@@ -131,18 +141,8 @@ def test_frames_in_a_text(session):
     """`spark.sql("... {frame}", frame=frame)`: the request brings the frames along."""
     reference = session.read.parquet("/t").alias("frame_1")._plan
     relation = SQL("SELECT * FROM frame_1, v WHERE frame_1.a > 3 AND v.b = 1", views=[reference]).plan(session.client)
-    view = session.read.parquet("/v")._plan.plan(session.client)
-    plan = Plan(
-        relation,
-        lambda read: Opened(table="", fields=FIELDS, in_order=True),
-        PLAIN,
-        case_sensitive=False,
-        find_view=lambda names: view if names == ("v",) else None,
-    )
-    assert [describe(read.predicate(i, "UTC")) for i, read in enumerate(plan.reads)] == [
-        "(a > 3 AND ?)",
-        "(? AND b = 1L)",
-    ]
+    plan = plan_of_message(session, relation)
+    assert conditions_of(plan) == ["(a > 3 AND ?)", "(? AND b = 1L)"]
     plan.reads[1].relation.read.data_source.options["changed"] = "yes"
     plan.finish()
     aliases = [one.subquery_alias.alias for one in relation.with_relations.references]

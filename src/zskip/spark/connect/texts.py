@@ -67,8 +67,8 @@ class Opener:
     """What a text asks of the plan that it is in."""
 
     open: Callable[[tuple[str, ...]], tuple[Message | None, Scope] | None]
-    """The relation and the columns of a table by the parts of its name, without a relation where one may not be renamed
-    in its place; None for tables that are not known."""
+    """The relation and the columns of a table by the parts of its name, without a relation where the name stays;
+    None for tables that are not known."""
     restrict: Callable[[Callable[..., Any], Scope, frozenset[int]], None]
     """Gives reads a condition."""
 
@@ -95,13 +95,12 @@ def names_in(query: Query) -> list[tuple[str, ...]]:
     return [tuple(part.name for part in table.parts) for table in tables if isinstance(table.this, exp.Identifier)]
 
 
-def sources_of(text: str) -> list[tuple[str, str]] | None:
-    """The formats and paths of the tables that a text reads; None where it may read others."""
+def sources_of(text: str) -> list[tuple[str, str] | None]:
+    """The formats and paths of the tables that a text reads, and None for each other one; empty for no query."""
     try:
-        sources = [path_of(names) for names in names_in(Query(text))]
+        return [path_of(names) for names in names_in(Query(text))]
     except PredicateError:
-        return None
-    return [source for source in sources if source is not None] if None not in sources else None
+        return []
 
 
 class QueryScopes:

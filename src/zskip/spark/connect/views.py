@@ -58,7 +58,7 @@ class Views:
         text = _text_of(request.plan.command.sql_command) if command == "sql_command" else ""
         if command == "create_dataframe_view":
             frame = request.plan.command.create_dataframe_view
-            sources = None if frame.is_global or not frame.replace else _sources(frame.input)
+            sources = [] if frame.is_global or not frame.replace else _sources(frame.input)
             view = self._view(frame.name, frame.input, sources, epoch)
         else:
             definition = _MAKES_VIEW.match(text)
@@ -72,10 +72,10 @@ class Views:
         self._views.pop(view.name.lower(), None)
         self._coming = {request.operation_id: view} if view.relation.WhichOneof("rel_type") else {}
 
-    def _view(self, name: str, relation: Message, sources: Sequence[Source] | None, epoch: int) -> _View:
-        states = {source: self._state_of(source) for source in sources or ()}
+    def _view(self, name: str, relation: Message, sources: Sequence[Source | None], epoch: int) -> _View:
+        states = {source: self._state_of(source) for source in sources if source is not None}
         copy = type(relation)()
-        if states and None not in states.values():
+        if states and None not in sources and None not in states.values():
             copy.CopyFrom(relation)
             _renumber(copy)
         return _View(name=name, relation=copy, states=states, epoch=epoch)
@@ -90,13 +90,18 @@ class Views:
         if view is not None:
             self._views[view.name.lower()] = view
 
-    def find(self, names: tuple[str, ...], epoch: int, *, case_sensitive: bool) -> Message | None:
-        """The relation that stands for a view; None for other names, and where that is not certain."""
+    def find(
+        self, names: tuple[str, ...], *, epoch: int, state_of: Callable[[Source], Any], case_sensitive: bool
+    ) -> Message | None:
+        """The relation that stands for a view; None for other names, and where that is not certain.
+
+        state_of: the files of a table as the query reads them.
+        """
         view = self._views.get(names[0].lower()) if len(names) == 1 else None
         if view is None or view.epoch != epoch or (case_sensitive and view.name != names[0]):
             return None
         is_same = _has_same_columns if view.relation.HasField("sql") else self._is_same
-        states = [(state, self._state_of(source)) for source, state in view.states.items()]
+        states = [(state, state_of(source)) for source, state in view.states.items()]
         is_current = all(now is not None and is_same(state, now) for state, now in states)
         return view.relation if is_current else None
 
@@ -111,16 +116,14 @@ def _text_of(command: Message) -> str:
     return str(command.sql or command.input.sql.query or command.input.with_relations.root.sql.query)
 
 
-def _sources(relation: Message) -> list[Source] | None:
-    """The tables that a relation reads by their paths; None where it may read anything else."""
-    sources: list[Source | None] = []
-    for part in (relation, *_below(relation)):
-        kind = part.WhichOneof("rel_type") if part.DESCRIPTOR.name == "Relation" else None
-        if kind == "read":
-            sources.append(None if part.read.is_streaming else source_of(part.read))
-        elif kind is not None and kind not in _OVER_READS:
-            return None
-    return [source for source in sources if source is not None] if None not in sources else None
+def _sources(relation: Message) -> list[Source | None]:
+    """The tables that a relation reads by their paths, and None for each part that may read anything else."""
+    relations = [part for part in (relation, *_below(relation)) if part.DESCRIPTOR.name == "Relation"]
+    return [
+        source_of(part.read) if part.HasField("read") and not part.read.is_streaming else None
+        for part in relations
+        if part.WhichOneof("rel_type") not in _OVER_READS
+    ]
 
 
 def _below(message: Message) -> Iterator[Message]:

@@ -15,10 +15,10 @@ import time
 import uuid
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -32,7 +32,7 @@ from zskip.spark.connect.interceptor import find_interceptor, interceptor_of
 from zskip.spark.connect.relations import Opened, Plan
 from zskip.spark.connect.replacements import FRAME, give_condition, give_files, paths_of, source_of
 from zskip.spark.connect.settings import BY_ID, SETTING, WAP, ZONE, Settings
-from zskip.spark.connect.views import Views
+from zskip.spark.connect.views import Source, Views
 from zskip.table.handle import Handle, storage_at
 from zskip.table.index_binding import load_index
 from zskip.table.read.induced import induced_predicate
@@ -177,6 +177,14 @@ def differs(snapshot: Snapshot, fields: list[dict[str, object]]) -> bool:
     return any(session_types.get(name) != data_type for name, data_type in own_types.items())
 
 
+Pinned = Callable[[Source], PinnedTable | None]
+
+
+def _snapshot(pinned: Pinned, source: Source) -> Snapshot | None:
+    table = pinned(source)
+    return None if table is None else table.bound.snapshot
+
+
 class Pruner:
     """Changes the plans of one session."""
 
@@ -190,7 +198,7 @@ class Pruner:
         """The latest ones of `Table.df()`, by the names that their reads have as an option."""
         self._texts: OrderedDict[str, None] = OrderedDict()
         """The latest ones of `zskip.sql`, whose tables skip files also where the session's other queries do not."""
-        self._views = Views(self._snapshot, _is_same)
+        self._views = Views(self._state, _is_same)
         self._warned: set[tuple[str, str]] = set()
         """The tables of which a warning has said why they are read in full."""
         self._persisted: set[tuple[str, ...]] = set()
@@ -237,13 +245,19 @@ class Pruner:
         return changed if reports else request
 
     def _prune(self, root: Message, is_run: bool, is_on: bool) -> tuple[ScanReport, ...]:
-        settings, reports = self.settings, []
+        settings, reports, is_case_sensitive = self.settings, [], self.settings.case_sensitive
+        pinned = cache(self._pinned if is_on else lambda _: None)  # A table stands in a query once, and for its views.
         plan = Plan(
             root,
-            partial(self._open, is_on),
+            partial(self._open, pinned),
             settings.dialect(),
-            case_sensitive=settings.case_sensitive,
-            find_view=lambda names: self._views.find(names, settings.epoch, case_sensitive=settings.case_sensitive),
+            case_sensitive=is_case_sensitive,
+            find_view=partial(
+                self._views.find,
+                epoch=settings.epoch,
+                state_of=partial(_snapshot, pinned),
+                case_sensitive=is_case_sensitive,
+            ),
             persisted=self._persisted,
         )
         for number, read in enumerate(plan.reads):
@@ -266,17 +280,17 @@ class Pruner:
         """See that the server has made a view."""
         self._views.finished(request)
 
-    def _snapshot(self, source: tuple[str, str]) -> Snapshot | None:
-        table = self._pinned(source) if self.settings.is_on(SETTING) else None
-        return None if table is None else table.bound.snapshot
+    def _state(self, source: Source) -> Snapshot | None:
+        """The files of a table when a view of it is made."""
+        return _snapshot(self._pinned, source) if self.settings.is_on(SETTING) else None
 
-    def _open(self, is_on: bool, read: Message) -> Opened | None:
+    def _open(self, pinned: Pinned, read: Message) -> Opened | None:
         table = self._frames.get(read.data_source.options.get(FRAME, ""))
-        source = source_of(read) if table is None and is_on else None
-        table = table if source is None else self._pinned(source)
+        source = source_of(read) if table is None else None
+        table = table if source is None else pinned(source)
         return None if table is None else table.opened()
 
-    def _pinned(self, source: tuple[str, str]) -> PinnedTable | None:
+    def _pinned(self, source: Source) -> PinnedTable | None:
         """The table that a query reads by its format and path; None where it is read as it is."""
         try:
             if source not in self._tables:
