@@ -42,8 +42,9 @@ def lake(spark: SparkSession | None, *tables: str, exclude: Sequence[str] | str 
     if wrong or not tables:
         what = f"{wrong[0]!r} is not a pattern" if wrong else "it names no table"
         raise InputError(f'{what}; give directories such as "/lake", or names such as "sales.*"')
-    if spark is not None and classic(spark) is not None:
+    session = classic(spark)
+    if session is not None:
         from zskip.spark.jvm.compat import check_session
 
-        check_session(spark)
+        check_session(session)
     return Lake(spark, tables, patterns, find_tables(spark, tables, patterns))

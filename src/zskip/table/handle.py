@@ -26,8 +26,10 @@ _WAP_BRANCH, _WAP_ID = "spark.wap.branch", "spark.wap.id"
 """The settings by which a session writes Iceberg tables for an audit (write-audit-publish), and reads what it wrote."""
 
 
-def classic(spark: SparkSession) -> SparkSession | None:
-    """The session, if it gives access to its JVM."""
+def classic(spark: SparkSession | None) -> SparkSession | None:
+    """The session, if there is one that gives access to its JVM."""
+    if spark is None:
+        return None
     from zskip.spark.jvm.compat import is_connected
 
     return None if is_connected(spark) else spark
@@ -38,11 +40,12 @@ def storage_at(path: str, spark: SparkSession | None, options: Mapping[str, str]
 
     options: of the object store.
     """
-    if spark is None or classic(spark) is None:
+    session = classic(spark)
+    if session is None:
         return storage_for(path, options)
     from zskip.spark.jvm import hadoop
 
-    return hadoop.storage_for(spark, path)
+    return hadoop.storage_for(session, path)
 
 
 @dataclass(frozen=True, eq=False)
