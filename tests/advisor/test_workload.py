@@ -192,6 +192,20 @@ def test_queries_are_taken_apart() -> None:
     assert 'no column "gone"' in str(used.problems[2])
 
 
+def test_statements_that_change_rows_read_what_they_filter_by() -> None:
+    statements = [
+        "UPDATE t x SET x.f = 2 WHERE x.a = 1 AND x.s IN (SELECT s FROM others)",
+        "DELETE FROM delta.`/lake/t` WHERE d < DATE '2024-01-01'",
+        "DELETE FROM t",
+        "MERGE WITH SCHEMA EVOLUTION INTO t USING o ON t.a = o.a WHEN MATCHED THEN DELETE",
+        "DELETE FROM other.place WHERE a = 1",
+    ]
+    used, _ = parse_queries(Workload.of(statements), COLUMNS, names=["t", "delta./lake/t"])
+    assert [query.where for query in used.queries] == ["a = 1", "d < CAST('2024-01-01' AS DATE)", "true"]
+    assert "depends on the keys of its source; record the workload" in used.problems[0].reason
+    assert "does not read this table" in used.problems[1].reason
+
+
 def test_files_of_queries() -> None:
     lines = read_text("-- mine\na = 1\n3\ta = 2\n\nb LIKE 'x'\n", "queries.txt")
     assert lines.queries[1] == Query(where="a = 2", weight=3.0)

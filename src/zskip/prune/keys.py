@@ -23,6 +23,8 @@ MOST_VALUES = 100_000
 MOST_RANGES = 1_000
 FEW_VALUES = 1_000
 """At most this many values are also looked up in sketches."""
+_SAMPLED = 64
+"""Values that stand for all of them in a recorded workload."""
 _EXACT_DOUBLE = 2**53
 """From here on several integers become the same double."""
 
@@ -49,6 +51,11 @@ class Keys:
             return None
         values = In(term, tuple(self.lower.tolist()))
         return Or((values, Compare("=", term, float("nan")))) if self.nan else values
+
+    def sampled(self, term: Term) -> Predicate | None:
+        """Return `term IN (...)` with some of the values at equal distances, the ends included; None without values."""
+        positions = np.unique(np.linspace(0, len(self.lower) - 1, _SAMPLED).astype(np.int64))
+        return In(term, tuple(self.lower[positions].tolist())) if len(self.lower) else None
 
 
 def keys_of(values: Values, key_type: DataType, column_type: DataType, *, nan: bool = False) -> Keys | None:

@@ -123,6 +123,25 @@ def test_a_merge_that_cannot_be_pruned_runs_as_without_zskip(
     assert spark.read.format("delta").load(path).where("s = 'x'").count() == 1
 
 
+def test_the_recorded_keys_of_a_merge_tell_what_to_cluster_by(engine_spark: SparkSession, tmp_path: Path) -> None:
+    """Recorded, they are looked up even where no file can be skipped."""
+    spark, path = engine_spark.newSession(), str(tmp_path / "t")
+    rows = spark.range(0, 60_000, 1, 6).selectExpr("id * 7919 % 60000 AS k", "uuid() AS s", "id AS v")
+    rows.write.format("delta").save(path)
+    table = zskip.table(spark, path)
+    table.index()
+    table.record()
+    source = "(SELECT 30000 + id AS k FROM range(300)) o"
+    with zskip.enabled(spark):
+        spark.sql(f"MERGE INTO delta.`{path}` t USING {source} ON t.k = o.k WHEN MATCHED THEN UPDATE SET s = 'x'")
+    (query,) = table.workload().queries
+    assert query.where.startswith("k IN (30000L, ")
+    table.index()
+    assert table.advise(files=6).best.by == ("k",)  # type: ignore[union-attr]
+    assert table.what_if(["k"], files=6).kept < 0.4
+    assert table.optimize("auto", files=6).by == ("k",)
+
+
 @pytest.mark.parametrize("seed", tiers.nightly(range(1, 61)))
 def test_random_statements_change_a_table_as_without_zskip(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     pick = random.Random(seed)

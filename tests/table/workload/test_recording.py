@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tables
+from session_settings import settings
 
 import zskip
 from zskip.advisor.workload.workload import Workload
@@ -205,6 +208,21 @@ def test_scans_of_spark_are_recorded_but_not_those_of_audits(spark: object, path
     table.workload(clear=True)
     assert not table.workload().recording
     assert table.workload().scans == 0
+
+
+def test_the_keys_of_joins_are_recorded(spark: Any, path: Path) -> None:
+    table = zskip.table(spark, str(path))
+    table.record()
+    rows = spark.range(0, 1500, 3).toDF("other")
+    joins = {"spark.zskip.joins": "always", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+    with settings(spark, **joins):
+        frame = table.df()
+        frame.join(rows.where("other % 2 = 0"), frame.id == rows.other).where("user > 5").count()
+    (query,) = table.workload().queries
+    keys, *others = query.where.split(" AND ")
+    assert "user > 5L" in others
+    values = [int(value) for value in re.findall(r"\d+", keys)]
+    assert (values[0], values[-1], len(values)) == (0, 1494, 64), query.where
 
 
 def test_a_workload_that_can_be_walked_through_once_is_read_for_every_step() -> None:

@@ -1,4 +1,4 @@
-"""Read a workload from users' predicates, or from the WHERE clauses of their whole queries."""
+"""Read a workload from users' predicates, or from the WHERE clauses of their whole queries and statements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from zskip.errors import InputError, PredicateError
 from zskip.predicate import Columns, Predicate, parse
 from zskip.predicate.sql.literals import spark_sql
 
-_WHOLE = re.compile(r"\s*(?:SELECT|WITH|FROM)\b", re.IGNORECASE)
+_WHOLE = re.compile(
+    r"\s*(?:SELECT|WITH|FROM|DELETE\s+FROM|UPDATE\b.*\sSET|MERGE\s.*\bINTO)\b", re.IGNORECASE | re.DOTALL
+)
+_MERGE = re.compile(r"\s*MERGE\b", re.IGNORECASE)
+_READS = exp.Select, exp.Update, exp.Delete
 _WEIGHTED = re.compile(r"\s*(\d+(?:\.\d+)?)\t(.*)", re.DOTALL)
 
 
@@ -66,10 +70,15 @@ def parse_queries(
 def _extract_where(sql: str, columns: Columns, names: Sequence[str]) -> str:
     """Extract a query's conjuncts about this table alone, `true` if there are none; several reads are joined by OR.
 
-    Raises PredicateError if the query does not read the table.
+    Raises PredicateError if the query does not read the table, or merges rows into it whose keys it does not tell.
     """
+    if _MERGE.match(sql):
+        raise PredicateError(
+            "what a MERGE reads depends on the keys of its source; record the workload, or give the keys as a "
+            "condition: l_orderkey IN (155190, 155191)"
+        )
     tree = sqlglot.parse_one(sql, read="spark")
-    reads = [(select, table) for select in tree.find_all(exp.Select) for table in _tables(select)]
+    reads = [(select, table) for select in tree.find_all(*_READS) for table in _tables(select)]
     if names:
         known = {name.lower() for name in names}
         named_reads = [(s, t) for s, t in reads if _names(t) & known]
@@ -82,7 +91,9 @@ def _extract_where(sql: str, columns: Columns, names: Sequence[str]) -> str:
     return " OR ".join(f"({part})" for part in parts) if len(parts) > 1 else parts[0]
 
 
-def _tables(select: exp.Select) -> list[exp.Table]:
+def _tables(select: exp.Expression) -> list[exp.Table]:
+    if isinstance(select, exp.Update | exp.Delete):
+        return [select.this]
     sources = [select.args.get("from") or select.args.get("from_"), *(select.args.get("joins") or [])]
     return [s.this for s in sources if s is not None and isinstance(s.this, exp.Table)]
 
@@ -92,7 +103,7 @@ def _names(table: exp.Table) -> set[str]:
     return {".".join(parts), *parts[-1:], ".".join(parts[-2:])}
 
 
-def _own_conjuncts(select: exp.Select, table: exp.Table, columns: Columns, *, alone: bool) -> Iterable[str]:
+def _own_conjuncts(select: exp.Expression, table: exp.Table, columns: Columns, *, alone: bool) -> Iterable[str]:
     where = select.args.get("where")
     conditions = [] if where is None else [where.this]
     conditions += [join.args["on"] for join in select.args.get("joins") or [] if join.args.get("on")]

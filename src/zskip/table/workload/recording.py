@@ -24,6 +24,7 @@ from zskip.advisor.workload.reservoir import MOST_ENTRIES, DamagedReservoirError
 from zskip.advisor.workload.workload import Workload
 from zskip.errors import IndexFormatError, InputError, StorageError, ZskipError, ZskipWarning
 from zskip.formats import HOME
+from zskip.predicate import Predicate
 from zskip.records import Field, ScanReport
 from zskip.storage import Storage
 from zskip.table.handle import Handle
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from zskip.spark.scan.bridge.filters import Filters
+    from zskip.spark.scan.rule.reports import OnFilters
 
 _log = logging.getLogger("zskip.workload")
 _DIRECTORY = f"{HOME}/workload"
@@ -161,9 +163,7 @@ def recorder(home: Storage) -> Recorder | None:
         return None
 
 
-def scan_listener(
-    home: Storage, fields: Sequence[Field], case_sensitive: bool
-) -> Callable[[Sequence[Filters], ScanReport], None] | None:
+def scan_listener(home: Storage, fields: Sequence[Field], case_sensitive: bool) -> OnFilters | None:
     """Make a function that notes Spark's scans; None where `recorder` is None.
 
     fields: all columns of the table.
@@ -172,8 +172,11 @@ def scan_listener(
     if notes is None:
         return None
 
-    def note(filters: Sequence[Filters], report: ScanReport) -> None:
-        notes.note(lambda: text_of(f.predicate(fields, case_sensitive=case_sensitive) for f in filters), report)
+    def note(filters: Sequence[Filters], keys: Sequence[Predicate], report: ScanReport) -> None:
+        def text() -> str:
+            return text_of([*(f.predicate(fields, case_sensitive=case_sensitive) for f in filters), *keys])
+
+        notes.note(text, report)
 
     return note
 

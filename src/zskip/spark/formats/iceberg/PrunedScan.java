@@ -144,7 +144,7 @@ public final class PrunedScan
     try {
       synchronized (listing) {
         listing.keep(tasks, kept);
-        ScanLog.add(ticket, listing, nanos, null);
+        ScanLog.add(ticket, listing, nanos, null, false);
       }
     } catch (Exception e) {
       Faults.tell("report scans", e);

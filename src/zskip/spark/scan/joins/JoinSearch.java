@@ -201,9 +201,10 @@ final class JoinSearch {
   private void add(
       String column, String name, KeySide side, JoinCandidates candidates, JoinTarget target, String whyNot) {
     long bytes = KeySide.bytes(side.plan);
-    String reason = whyNot.isEmpty() ? settings.whyNot(target.bytes, bytes) : whyNot;
+    boolean isRecorded = isChanged && target.isRecorded();
+    String reason = whyNot.isEmpty() && !isRecorded ? settings.whyNot(target.bytes, bytes) : whyNot;
     // Decided with the plan: a scan that may be pruned by its own keys is not shared with others.
-    if (reason.isEmpty() && !settings.whyNot(saved(target, column), bytes).isEmpty()) {
+    if (reason.isEmpty() && !isRecorded && !settings.whyNot(saved(target, column), bytes).isEmpty()) {
       reason = "most files span most of " + (Columns.isExpression(column) ? "the expression" : column);
     }
     candidates.add(new JoinCandidate(column, name, side, reason));

@@ -1,3 +1,6 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
@@ -38,9 +41,16 @@ final class JoinTarget {
   }
 
   /** The share of the bytes that one value of a column leaves on average; null where that is not known. */
-  Object share(String column) {
-    if (scan == null) return index.ask("share", column);
-    return scan.listing().index.python.ask("share", new Object[] {null, column});
+  Object share(String column) { return ask("share", column); }
+
+  /** Whether the table's workload is recorded: the keys of a MERGE are part of it even where they skip no file. */
+  boolean isRecorded() { return Boolean.TRUE.equals(ask("recorded")); }
+
+  private Object ask(String question, Object... arguments) {
+    if (scan == null) return index.ask(question, arguments);
+    List<Object> all = new ArrayList<>(Arrays.asList(arguments));
+    all.add(0, null);
+    return scan.listing().index.python.ask(question, all.toArray());
   }
 
   /** Whether a MERGE of Delta's reads it. */

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from zskip.index import BoundIndex
-from zskip.predicate import term_sql
+from zskip.predicate import Predicate, term_sql
 from zskip.prune.keys import keys_of, may_contain_keys
 from zskip.records import Bools, LeafReport, Values
 from zskip.spark.scan.bridge.expressions import find_term
@@ -54,9 +54,11 @@ def keep_partners(stats: BoundIndex, choice: Choice, note: Sequence[Mapping[str,
     """
     for join in map(Join.read, note):
         started = time.perf_counter()
-        kept, leaf = _narrow(stats, join)
+        kept, keys, leaf = _narrow(stats, join)
         leaf = replace(leaf, seconds=join.seconds + time.perf_counter() - started)
         choice = choice.narrow(choice.kept if kept is None else kept, leaf)
+        if keys is not None:
+            choice = replace(choice, keys=(*choice.keys, keys))
     return choice
 
 
@@ -69,18 +71,18 @@ def _unused(join: Join, reason: str = "") -> LeafReport:
     return LeafReport(sql=f"join with {join.name}", skipped=0, kind="join", reason=join.reason or reason)
 
 
-def _narrow(index: BoundIndex, join: Join) -> tuple[Bools | None, LeafReport]:
-    """The files that a join leaves, None for all, and the report."""
+def _narrow(index: BoundIndex, join: Join) -> tuple[Bools | None, Predicate | None, LeafReport]:
+    """The files that a join leaves, None for all, some of its keys, and the report."""
     if join.type is None:
-        return None, _unused(join)
+        return None, None, _unused(join)
     term = find_term(index, join.column)
     stats = None if term is None else index.expression(term)
     if term is None or stats is None:
-        return None, _unused(join, f"no statistics of {join.column if term is None else term_sql(term)}")
+        return None, None, _unused(join, f"no statistics of {join.column if term is None else term_sql(term)}")
     values, has_nan = unpack_keys(join.values, join.type)
     keys = keys_of(values, join.type, stats.type, nan=has_nan)
     if keys is None:
-        return None, _unused(join, f"keys of type {join.type} are not known to compare with {stats.type}")
+        return None, None, _unused(join, f"keys of type {join.type} are not known to compare with {stats.type}")
     kept = may_contain_keys(keys, stats, index.rows)
     predicate = None if index.sketches is None else keys.predicate(term)
     if predicate is not None:
@@ -88,12 +90,13 @@ def _narrow(index: BoundIndex, join: Join) -> tuple[Bools | None, LeafReport]:
     kept = index.snapshot.reading.add_changed(kept)
     skipped = int(np.count_nonzero(~kept))
     count = len(values) + has_nan
-    return kept, LeafReport(
+    report = LeafReport(
         sql=f"join with {join.name}: {count:,} key{'' if count == 1 else 's'}",
         skipped=skipped,
         kind="join",
         reason="" if skipped else "every file's range holds a key",
     )
+    return kept, keys.sampled(term), report
 
 
 def unpack_keys(data: bytes, data_type: DataType) -> tuple[Values, bool]:

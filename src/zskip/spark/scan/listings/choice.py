@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from zskip.predicate import Predicate
 from zskip.records import Bools, LeafReport
 from zskip.spark.scan.bridge.filters import Filters
 from zskip.spark.scan.listings.listing import Listing
 
 _OBJECT_BYTES = 1_000
 _LEAF_BYTES = 300
+_KEY_BYTES = 10_000
 
 
 def texts_size(leaves: Iterable[LeafReport]) -> int:
@@ -35,6 +37,8 @@ class Choice:
     """What the filters skipped."""
     steps: tuple[tuple[LeafReport, Bools], ...] = ()
     """What joins, limits and counts skipped after that, and the files that each of them left."""
+    keys: tuple[Predicate, ...] = ()
+    """Some keys of each join, as a condition on the relation."""
     seconds: float
     is_repeatable: bool = True
     """Whether equal questions have the same answer: nothing failed."""
@@ -53,7 +57,8 @@ class Choice:
         }
         masks |= {id(kept): kept.nbytes for _, kept in self.steps}
         texts = [filters.described for filters in (self.partition_filters, self.data_filters)]
-        return _OBJECT_BYTES + sum(masks.values()) + sum(map(len, texts)) + texts_size(self.leaves)
+        size = sum(masks.values()) + sum(map(len, texts)) + texts_size(self.leaves)
+        return _OBJECT_BYTES + size + _KEY_BYTES * len(self.keys)
 
     def narrow(self, kept: Bools, leaf: LeafReport) -> Choice:
         """Keep only some of the files.

@@ -17,14 +17,18 @@ public final class ScanLog implements Supplier<Object> {
   private static final int LIMIT = 1000;
   private static final ConcurrentLinkedDeque<Object> SCANS = new ConcurrentLinkedDeque<>();
 
-  /** joins: why none of them left out a file, if Python was not told yet. */
-  static void add(Object ticket, Listing left, long nanos, List<?> joins) {
+  /**
+   * joins: why none of them left out a file, if Python was not told yet; copies: whether a statement reads files that it
+   * writes anew, which a scan before has found.
+   */
+  static void add(Object ticket, Listing left, long nanos, List<?> joins, boolean copies) {
     Map<String, Object> scan = new LinkedHashMap<>();
     String explained = SparkContext.getOrCreate().getLocalProperty(EXPLAINED);
     scan.put("time", System.currentTimeMillis());
     scan.put("query", query());
     scan.put("ticket", ticket);
     scan.put("for_keys", isForKeys());
+    scan.put("copies", copies);
     scan.put("explained", explained);
     scan.put("files", left.files);
     scan.put("bytes", left.bytes);

@@ -141,7 +141,9 @@ public final class ZskipFiles implements FileIndex {
       if (isMerge && first >= 0 && !kept.intersects(listing.present)) kept.set(first);
     }
     Seq left = listing.keep(kept);
-    ScanLog.add(ticket, listing, System.nanoTime() - started, reasons);
+    boolean isFiltered = !notes.isEmpty() || partitionFilters.nonEmpty() || dataFilters.nonEmpty();
+    boolean copies = Delta.isChange(files) && !isFiltered;
+    ScanLog.add(ticket, listing, System.nanoTime() - started, reasons, copies);
     return left;
   }
 

@@ -59,14 +59,16 @@ class BoundFiles:
         partition_fields: Sequence[Field] = (),
         on_scan: OnScan | None = None,
         on_filters: OnFilters | None = None,
+        is_recorded: Callable[[], bool] = lambda: False,
     ) -> None:
-        """partition_fields: columns that the relation takes from directories."""
+        """partition_fields: columns that the relation takes from directories; is_recorded: whether its workload is."""
         self.index = index
         self.reporter = Reporter(table=index.snapshot.root, on_scan=on_scan, on_filters=on_filters)
         self._jvm = Jvm.of(spark)
         self._case_sensitive = case_sensitive
         self._partition_fields = tuple(partition_fields)
         self._name = uuid.uuid4().hex
+        self._is_recorded = is_recorded
 
     def to_java(self) -> JavaObject:
         """What `BoundIndex.java` knows of the files, and how it asks about them."""
@@ -85,6 +87,7 @@ class BoundFiles:
             "list": self.list_files,
             "count": self.count,
             "share": self.share,
+            "recorded": lambda _: self._is_recorded(),
             "scanned": self.scanned,
         }
         return answers[question](Listing.read(listing, len(self.index.snapshot)), *arguments)

@@ -19,6 +19,7 @@ from zskip.formats.hudi.values import drop_widened_floats
 from zskip.formats.iceberg.column_ids import column_ids_from_json
 from zskip.formats.schema import fields_from_json
 from zskip.index import Index
+from zskip.predicate import Predicate
 from zskip.records import ColumnNames, Field, Partition, Reading, ScanReport, Snapshot
 from zskip.records.reading import SAME_NAMES
 from zskip.spark.jvm.compiled.janino import compile_apart
@@ -167,15 +168,16 @@ def open_index(
         case_sensitive=case_sensitive,
         partition_fields=partition_fields,
         on_filters=_tell_watches(storage, fields, case_sensitive),
+        is_recorded=lambda: any(watch(storage, fields, case_sensitive) is not None for watch in _watches),
     )
 
 
 def _tell_watches(storage: Storage, fields: Sequence[Field], case_sensitive: bool) -> OnFilters:
-    def tell(filters: Sequence[Filters], report: ScanReport) -> None:
+    def tell(filters: Sequence[Filters], keys: Sequence[Predicate], report: ScanReport) -> None:
         for watch in _watches:
             note = watch(storage, fields, case_sensitive)
             if note is not None:
-                note(filters, report)
+                note(filters, keys, report)
 
     return tell
 

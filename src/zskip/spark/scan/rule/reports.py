@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from zskip.predicate import Predicate
 from zskip.records import ScanReport
 from zskip.spark.jvm.compiled.janino import invoke, is_compiled, singleton
 from zskip.spark.jvm.gateway import Jvm
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OnScan = Callable[[ScanReport], None]
-OnFilters = Callable[[Sequence[Filters], ScanReport], None]
-"""Takes a scan together with its filters."""
+OnFilters = Callable[[Sequence[Filters], Sequence[Predicate], ScanReport], None]
+"""Takes a scan together with its filters, and some keys of its joins."""
 
 _log = logging.getLogger("zskip.scan")
 _CHOICE_BYTES = 64 << 20
@@ -61,8 +62,8 @@ class Reporter:
             for_keys=scan.get("for_keys", False),
         )
 
-    def tell(self, choice: Choice, report: ScanReport) -> None:
-        """Log a scan, and pass its report on to the listeners."""
+    def tell(self, choice: Choice, report: ScanReport, *, is_query: bool) -> None:
+        """Log a scan, and pass its report on to the listeners; is_query: whether it belongs to the workload."""
         _log.info(
             "%s: kept %d of %d files, %s of %s, in %.1f ms",
             report.table,
@@ -75,9 +76,9 @@ class Reporter:
         try:
             if self.on_scan is not None:
                 self.on_scan(report)
-            if self.on_filters is not None:
+            if self.on_filters is not None and is_query:
                 filters = (choice.partition_filters, choice.data_filters)
-                self.on_filters([part for part in filters if part], report)
+                self.on_filters([part for part in filters if part], choice.keys, report)
         except Exception:
             _log.exception("the callback for scan reports failed")
 
@@ -182,7 +183,7 @@ def _add(scan: Mapping[str, Any]) -> None:
                 _explained.popitem(last=False)
         return
     if not report.for_keys:
-        reporter.tell(choice, report)
+        reporter.tell(choice, report, is_query=not scan["copies"])
     with _lock:
         noted = _Scan(time_ms=scan["time"], query=scan["query"], report=report)
         _scans.add(next(_numbers), noted, texts_size(report.leaves))
