@@ -23,6 +23,7 @@ from zskip.records import (
     Operation,
     RewriteResult,
     ScanReport,
+    SketchChoice,
     SketchInfo,
     TableInfo,
     TreeInfo,
@@ -195,7 +196,8 @@ def _(result: Maintenance) -> list[Block]:
             ("stopped", result.stopped),
             *([("refit", result.refit)] if result.refit else []),
             ("seconds", f"{result.seconds:.1f}"),
-        ]
+        ],
+        *_choices(result.sketches),
     ]
 
 
@@ -236,13 +238,34 @@ def _(index: IndexInfo) -> list[Block]:
             ("granularity", index.granularity),
             ("size", show_size(index.bytes)),
             *((sketch.spec, _sketch_summary(sketch)) for sketch in index.sketches),
-        ]
+        ],
+        *_choices(index.choices),
     ]
+
+
+def _choices(choices: Sequence[SketchChoice] | None) -> list[Block]:
+    """What `sketches="auto"` has decided."""
+    if not choices:
+        return [] if choices is None else ["no sketch is worth its bytes for this workload"]
+    names = ("sketch", "action", "size", "saves a query", "of its bytes", "saved so far")
+    rows = tuple(
+        (
+            choice.spec,
+            choice.action,
+            show_size(choice.bytes),
+            show_size(choice.saves),
+            _share(choice.share),
+            None if choice.saved is None else show_size(choice.saved),
+        )
+        for choice in choices
+    )
+    return [Grid(names, rows)]
 
 
 def _sketch_summary(sketch: SketchInfo) -> str:
     left_out = f"; {sketch.left_out:,} have none: {sketch.reason}" if sketch.left_out else ""
-    return f"{sketch.files:,} files, {show_size(sketch.bytes)}{left_out}"
+    chosen = ", chosen by the workload" if sketch.automatic else ""
+    return f"{sketch.files:,} files, {show_size(sketch.bytes)}{chosen}{left_out}"
 
 
 @shows(TableInfo)

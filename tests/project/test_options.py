@@ -145,6 +145,7 @@ def test_a_text_explains_every_option() -> None:
 CHECKED = {
     ("index", "collect"): COLLECTORS,
     ("index", "granularity"): GRANULARITIES,
+    ("maintain", "sketches"): ("auto",),
     ("optimize", "build"): BUILDS,
     ("optimize", "curve"): ("auto", *CURVES),
     ("optimize", "sampling"): ("bernoulli", "reservoir"),

@@ -87,9 +87,9 @@ def _parameter(option: Option, options: dict[str, Option], default: Any) -> insp
         # typer checks the names of an enumeration.
         choices = {choice: choice for choice in option.choices}
         kind, metavar = Enum(option.name, choices, type=str), "|".join(choices)
-    if option.name in _REPEATED:
-        kind = list[str]
-    flags = _FLAGS.get(option.name, (flag_of(option.name),))
+    flags: tuple[str, ...] = (flag_of(option.name),)
+    if _is_repeated(option):
+        kind, flags = list[str], _FLAGS.get(option.name, flags)
     if default == ():
         default = None
     return inspect.Parameter(
@@ -103,8 +103,12 @@ def _parameter(option: Option, options: dict[str, Option], default: Any) -> insp
     )
 
 
+def _is_repeated(option: Option) -> bool:
+    return option.name in _REPEATED and option.is_list
+
+
 def _help(option: Option, options: dict[str, Option]) -> str:
-    return f"{name_flags(option.help, options)}{'; may be repeated' if option.name in _REPEATED else ''}."
+    return f"{name_flags(option.help, options)}{'; may be repeated' if _is_repeated(option) else ''}."
 
 
 def name_flags(text: str, options: Mapping[str, Option]) -> str:

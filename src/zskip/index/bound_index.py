@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
@@ -119,6 +120,13 @@ class BoundIndex:
         return dataclasses.replace(
             result, kept=reading.add_changed(result.kept), full=reading.drop_inexact(result.full)
         )
+
+    def with_sketches(self, sketches: BoundSketches | None) -> BoundIndex:
+        """The same statistics with other sketches."""
+        other = copy.copy(self)
+        other.sketches = sketches
+        other.__dict__.pop("_by_reading", None)
+        return other
 
     @cached_property
     def _by_reading(self) -> tuple[BoundIndex, ...]:

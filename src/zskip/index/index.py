@@ -218,23 +218,35 @@ def refresh_sketches(
     case_sensitive: bool = False,
     versions: Versions | None = None,
     total_budget: int | None = None,
+    chosen_ms: int | None = None,
 ) -> Index:
     """Bring the sketches of an index up to date with a snapshot: build the missing states.
 
     files: (files of the snapshot,) mask of the files that may be read; add: new sketches, in the session's `timezone`;
     versions: of the session;
     drop: specs as in `SketchInfo`; those also in `add` are rebuilt; total_budget: bytes of all states of live files,
-    above which the largest of the new states are left out. Concurrent refreshes add to each other's results.
+    above which the largest of the new states are left out; chosen_ms: when the new sketches were chosen, None where
+    the user named them. Concurrent refreshes add to each other's results.
     """
     manifest, location = index.manifest, _IndexLocation(index.storage, index.manifest.table)
-    known = {record.spec for record in manifest.sketches}
-    new = [SketchChange(spec=str(on), timezone=timezone) for on in add if str(on) not in known - {*drop}]
+    known = {record.spec: record for record in manifest.sketches}
+    # A sketch that was chosen becomes the user's own once it is named.
+    done = {spec for spec, record in known.items() if record.chosen_ms is None or chosen_ms is not None} - {*drop}
+    new = [
+        SketchChange(
+            spec=spec,
+            timezone=known[spec].timezone if spec in known and spec not in drop else timezone,
+            chosen_ms=chosen_ms,
+        )
+        for spec in map(str, add)
+        if spec not in done
+    ]
     desired = dataclasses.replace(
         index, manifest=dataclasses.replace(manifest, sketches=apply_changes(manifest.sketches, new, drop))
     )
     bound = desired.sketches(snapshot, case_sensitive=case_sensitive, versions=versions)
     changes = update_sketches(bound, build, files, total_budget)
-    if not new and not changes and not known & set(drop):
+    if not new and not changes and not known.keys() & set(drop):
         return index
     published = _publish(location, snapshot.version, changes=[*new, *changes], dropped_sketches=drop)
     _clean(location.storage)

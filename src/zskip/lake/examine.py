@@ -32,7 +32,7 @@ from zskip.lake.results import INDEX, Survey, TableHealth
 from zskip.predicate import Columns, columns_of
 from zskip.prune import clustering
 from zskip.records import Bools, Field, Floats, LayoutInfo, Snapshot
-from zskip.table.advice.advise import parse_workload
+from zskip.table.advice.read_workload import parse_workload
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index, complete_in_memory
 from zskip.table.journal import read_clustering, read_journal

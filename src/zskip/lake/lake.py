@@ -82,6 +82,7 @@ class Lake:
         jobs: int = 1,
         dry_run: bool = False,
         min_gain: float = 1.0,
+        sketches: str | None = None,
     ) -> LakeMaintenance:
         """Rewrite what saves most for each byte written, whichever table it belongs to; each batch is one commit.
 
@@ -97,6 +98,8 @@ class Lake:
             jobs: Number of tables to maintain at the same time.
             dry_run: Predict what a run would do, and change nothing.
             min_gain: Bytes that a batch must save queries within 30 days for each byte that it writes.
+            sketches: "auto" lets the recorded queries of each table choose the sketches of its index afterwards. Tables
+                without recorded queries keep theirs.
 
         Raises:
             InputError: An argument is invalid, there is no Spark session, or no batch fits the budget.
@@ -105,7 +108,13 @@ class Lake:
         from zskip.table.optimize_request import check_arguments
 
         request = check_arguments(
-            LakeRequest, budget=budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=min_gain
+            LakeRequest,
+            budget=budget,
+            seconds=seconds,
+            jobs=jobs,
+            dry_run=dry_run,
+            min_gain=min_gain,
+            sketches=sketches,
         )
         return maintain(self._spark, self._find(), request)
 

@@ -22,13 +22,15 @@ from zskip.lake.find import FoundTable
 from zskip.lake.ranking import Rewrite
 from zskip.lake.results import INDEX, LakeMaintenance, TableUpkeep, show_days
 from zskip.records import identify_files
+from zskip.table.advice.choose_sketches import choose_now
 from zskip.table.catalog_updates import notifying_catalog
-from zskip.table.optimize_request import read_count, read_flag
+from zskip.table.optimize_request import one_of, read_count, read_flag
 from zskip.table.refresh_index import refresh_index
 from zskip.table.rewrite.compact import compact_files
 from zskip.table.rewrite.maintain import maintain as maintain_table
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest, read_seconds
 from zskip.table.version import open_version
+from zskip.table.workload.recording import read_workload
 from zskip.terminal import Bar, bar
 from zskip.units import read_size, show_size
 
@@ -57,6 +59,7 @@ class LakeRequest:
     jobs: int = field(default=1, metadata={"check": read_count})
     dry_run: bool = field(default=False, metadata={"check": read_flag})
     min_gain: float = field(default=1.0, metadata={"check": _read_gain})
+    sketches: str | None = field(default=None, metadata={"check": one_of("auto")})
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -120,6 +123,8 @@ def maintain(spark: SparkSession | None, tables: Sequence[FoundTable], request: 
             from zskip.spark.jobs import run_concurrently
 
             run_concurrently(spark, jobs, request.jobs)
+    for share in shares if request.sketches is not None and spark is not None else ():
+        call.guard(share, call.choose_sketches)
     return call.result(shares, "budget" if smallest else "nothing left that is worth its bytes")
 
 
@@ -232,6 +237,12 @@ class _Call:
                 files_added=done.files_added,
             )
             self.show()
+
+    def choose_sketches(self, share: _Share) -> None:
+        """Let a table's recorded workload choose the sketches of its index."""
+        if read_workload(share.handle).queries:
+            for choice in choose_now(share.handle, None, dry_run=self._request.dry_run):
+                share.decide(f"{choice.action} {choice.spec}, {show_size(choice.bytes)}")
 
     def _merge(self, handle: Handle, share: _Share, rewrite: Rewrite) -> None:
         snapshot = share.examined.snapshot

@@ -19,6 +19,25 @@ class SketchInfo:
     """Live files that were examined and have none."""
     reason: str
     """Why the first of them has none."""
+    automatic: bool = False
+    """Whether `sketches="auto"` chose it, and may drop it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SketchChoice:
+    """What `sketches="auto"` decides of one sketch, and why. Bytes are those of files that queries do not read."""
+
+    spec: str
+    action: str
+    """`build`, `keep` or `drop`."""
+    bytes: int
+    """Its size for all files, estimated on some of them where it is new."""
+    saves: int
+    """Bytes a query, the mean over the workload, estimated on some files."""
+    share: float
+    """`saves` over what a query reads without any of the chosen sketches (0 to 1)."""
+    saved: int | None = None
+    """Bytes that the scans recorded since it was chosen would have read without it; None where it is new."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +54,8 @@ class IndexInfo:
     sketches: tuple[SketchInfo, ...] = ()
     granularity: str = "file"
     """`row_group` where it also knows the row groups of files."""
+    choices: tuple[SketchChoice, ...] | None = None
+    """What `sketches="auto"` has decided; None without it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

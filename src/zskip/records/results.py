@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from zskip.records.info import SketchChoice
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileSizes:
@@ -172,6 +174,8 @@ class Maintenance:
     """What a tree of cuts fitted anew would read, or that one was fitted; empty where the workload has not moved."""
     deleted_rows: int = 0
     """Rows that deletion vectors and delete files took from the rewritten files, estimated."""
+    sketches: tuple[SketchChoice, ...] | None = None
+    """What `sketches="auto"` has decided, or would; None without it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ class BuiltState:
 
     data: bytes | None
     reason: str = ""
+    seconds: float = 0.0
+    """Of a processor, to build it from the values."""
 
 
 class StateBuilder:
@@ -35,11 +38,14 @@ class StateBuilder:
         self._budget = budget
         self._state: Any = None
         self._failure = sketch.refusal(data_type)
+        self.seconds = 0.0
+        """Spent in `feed`."""
 
     def feed(self, values: Callable[[], pa.Array]) -> None:
         """Add the values of some rows; computing them may fail."""
         if self._failure is not None:
             return
+        started = time.perf_counter()
         try:
             self._state = self._sketch.add(self._state, values(), self._type)
         except LeftOut as error:
@@ -48,6 +54,7 @@ class StateBuilder:
             self._failure = f"{self._sketch} failed: {type(error).__name__}: {error}"
         if self._failure is not None:
             self._state = None
+        self.seconds += time.perf_counter() - started
 
     def finish(self) -> BuiltState:
         """Return the state of all values."""

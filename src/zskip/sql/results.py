@@ -12,6 +12,7 @@ from zskip.records import (
     IndexInfo,
     Maintenance,
     RewriteResult,
+    SketchChoice,
     SketchInfo,
     Verification,
     WriteResult,
@@ -39,6 +40,7 @@ _WRITTEN = (
     "predicted_share double, seconds double, jobs bigint"
 )
 _INDEXED = "sketch string, files bigint, bytes bigint, left_out bigint, reason string"
+_CHOSEN = "sketch string, action string, bytes bigint, saves bigint, share double, saved bigint"
 _DESCRIBED = (
     "column string, kind string, files bigint, bytes bigint, left_out bigint, reason string, version bigint, "
     "files_total bigint, index_bytes bigint"
@@ -94,6 +96,11 @@ def maintenance_frame(spark: SparkSession, maintenance: Maintenance) -> DataFram
 def sketches_frame(spark: SparkSession, sketches: Sequence[SketchInfo]) -> DataFrame:
     """One row for each sketch."""
     return _record_frame(spark, sketches, _INDEXED, lambda sketch: {"sketch": sketch.spec})
+
+
+def choices_frame(spark: SparkSession, choices: Sequence[SketchChoice]) -> DataFrame:
+    """One row for each sketch that the workload chooses."""
+    return _record_frame(spark, choices, _CHOSEN, lambda choice: {"sketch": choice.spec})
 
 
 def index_frame(spark: SparkSession, parts: Sequence[IndexedPart], index: IndexInfo) -> DataFrame:

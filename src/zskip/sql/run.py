@@ -65,7 +65,10 @@ def _index(spark: SparkSession, statement: IndexStatement) -> DataFrame:
     """Change or describe the sketches of a table's index."""
     table = _open(spark, statement)
     if isinstance(statement, CreateIndex):
-        return results.sketches_frame(spark, table.index(sketches=statement.sketches).sketches)
+        index = table.index(sketches=statement.sketches)
+        if index.choices is not None:
+            return results.choices_frame(spark, index.choices)
+        return results.sketches_frame(spark, index.sketches)
     info = table.info().index
     if info is None:
         raise InputError(f'"{statement.target}" has no index; build it with Table.index() or CREATE SKIPPING INDEX')

@@ -93,13 +93,13 @@ def make_repeatable(_: str, workload: Given) -> Given:
     return tuple(workload) if isinstance(workload, Iterator) else workload
 
 
-def _one_of(*choices: str) -> Callable[[str, str], str]:
+def one_of(*choices: str) -> Callable[[str, str], str]:
     """Make a check that takes only these."""
 
     def read(name: str, value: str) -> str:
         if value not in choices:
             *others, last = (f'"{choice}"' for choice in choices)
-            raise InputError(f'unknown {name} "{value}"; choose {", ".join(others)} or {last}')
+            raise InputError(f'unknown {name} "{value}"; choose {", ".join(others)}{" or " * bool(others)}{last}')
         return value
 
     return read
@@ -118,7 +118,7 @@ class OptimizeRequest:
     """Bytes; exactly one of this and `files` is set."""
     where: str | None = None
     into: str | None = None
-    sampling: str = field(default="bernoulli", metadata={"check": _one_of("bernoulli", "reservoir")})
+    sampling: str = field(default="bernoulli", metadata={"check": one_of("bernoulli", "reservoir")})
     seed: int = 0
     compression: Compression | None = field(default=None, metadata={"check": lambda _, value: read_compression(value)})
     """None to keep the codec of the files."""

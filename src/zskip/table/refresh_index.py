@@ -71,10 +71,11 @@ def refresh_index(
     budget: int | str | None = None,
     total_budget: int | str | None = None,
     granularity: str | None = None,
+    chosen_ms: int | None = None,
 ) -> RefreshedIndex:
     """Read the footers of files without a valid entry, count what footers lack, and build sketches.
 
-    See `Table.index`; new_only: count only in files that had no entry.
+    See `Table.index`; new_only: count only in files that had no entry; chosen_ms: as in `refresh_sketches`.
     """
     handle, metadata = version.handle, version.metadata
     if collect not in COLLECTORS:
@@ -120,7 +121,7 @@ def refresh_index(
             ) -> list[dict[int, BuiltState]]:
                 assert reader is not None, "only Spark reads files"
                 bound = index.bind(snapshot, case_sensitive=case_sensitive, versions=versions)
-                return _build_sketches(handle, reader, bound, sketches, zones, lacking, file_budget)
+                return build_states(handle, reader, bound, sketches, zones, lacking, file_budget)
 
             index = refresh_sketches(
                 index,
@@ -133,6 +134,7 @@ def refresh_index(
                 case_sensitive=case_sensitive,
                 versions=versions,
                 total_budget=all_files_budget,
+                chosen_ms=chosen_ms,
             )
     finally:
         if reader is not None:
@@ -186,7 +188,7 @@ def _indexed_sketches(handle: Handle) -> set[str]:
     return set() if index is None else {record.spec for record in index.manifest.sketches}
 
 
-def _build_sketches(
+def build_states(
     handle: Handle,
     reader: Reader,
     bound: BoundIndex,

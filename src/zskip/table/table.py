@@ -231,11 +231,12 @@ class Table:
         self,
         *,
         collect: str = "auto",
-        sketches: Sequence[str] = (),
+        sketches: Sequence[str] | str = (),
         drop: Sequence[str] = (),
         budget: int | str | None = None,
         total_budget: int | str | None = None,
         granularity: str | None = None,
+        workload: Given = None,
     ) -> IndexInfo:
         """Bring the index up to date: read the footers of files without a valid entry, and build sketches.
 
@@ -247,28 +248,40 @@ class Table:
                 all columns of all files again. "auto" reads each such column once; without a Spark session it is the
                 same as "footers".
             sketches: Sketches of columns or expressions to keep for all files from now on, such as
-                "bloom(0.01):l_comment".
+                "bloom(0.01):l_comment", or "auto" to let the workload choose them. "auto" tries sketches on some files,
+                builds what saves queries most bytes for each byte kept, and drops what it chose before and no query
+                needs any more.
             drop: Sketches to remove.
             budget: Most bytes that a sketch built now may take for one file, such as "64kB". A sketch that takes more
                 is left out; queries then read its file.
             total_budget: Most bytes that all sketches may take for all files together. Beyond that, the largest of
-                those built now are left out.
+                those built now are left out. With "auto", the default leaves 0.5 % of the table's bytes, and at least
+                1 MB, to the sketches that it chooses.
             granularity: "file" keeps statistics of files only, "row_group" also those of their row groups; unchanged by
                 default. With "row_group", `files` says which row groups to read. A new index starts with "file".
+            workload: File of queries for "auto", one a line or as JSON; defaults to the recorded ones. Also a list, as
+                in `advise`.
         """
+        from zskip.table.advice.choose_sketches import check_queries, index_by_workload, is_auto
         from zskip.table.refresh_index import refresh_index
         from zskip.table.version import open_version
 
         self._handle.check_on_main()
+        version = open_version(self._handle)
+        by_workload = is_auto(sketches, workload)
+        if by_workload:
+            check_queries(self._handle, workload)
         refreshed = refresh_index(
-            open_version(self._handle),
+            version,
             collect,
-            sketches=sketches,
+            sketches=() if by_workload else sketches,
             drop=drop,
             budget=budget,
             total_budget=total_budget,
             granularity=granularity,
         )
+        if by_workload:
+            return index_by_workload(refreshed, workload, budget, total_budget)
         return refreshed.bind().info()
 
     def df(self, where: str | None = None) -> DataFrame:
@@ -541,6 +554,7 @@ class Table:
         workload: Given = None,
         unseen: float = 0.2,
         refit: bool = False,
+        sketches: str | None = None,
         dry_run: bool = False,
         exclusive: bool = False,
     ) -> Maintenance:
@@ -560,6 +574,7 @@ class Table:
             unseen: As in `optimize`.
             refit: Fit a new tree of cuts if it would read 20 % less, and rewrite the most read files by it, within the
                 budget. Without `refit`, the result only says so.
+            sketches: "auto" lets the workload choose the sketches of the index afterwards. See `index`.
             dry_run: Predict what a run would do, and change nothing.
             exclusive: As in `optimize`.
 
@@ -583,6 +598,7 @@ class Table:
             workload=workload,
             unseen=unseen,
             refit=refit,
+            sketches=sketches,
             dry_run=dry_run,
         )
         handle = self._handle.for_rewrites(exclusive)

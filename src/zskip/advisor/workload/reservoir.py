@@ -93,6 +93,10 @@ class Reservoir:
 
         return merge(Query(where=entry.where, weight=weight(entry)) for entry in self.entries)
 
+    def since(self, moment: int) -> tuple[Query, ...]:
+        """The scans since a moment in milliseconds, none of them decayed."""
+        return merge(Query(where=e.where, weight=self._counts(e)) for e in self.entries if e.time_ms >= moment)
+
     def shares_since(self, moments: Sequence[int]) -> list[tuple[float | None, int]]:
         """The mean share (0 to 1) of the table's rows that scans read, None without scans, and the number of scans.
 

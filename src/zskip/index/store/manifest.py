@@ -258,6 +258,7 @@ def _sketch_json(record: SketchRecord) -> dict[str, Any]:
         "spec": record.spec,
         "timezone": record.timezone,
         "segments": [[s.name, s.files, s.bytes, s.crc] for s in record.segments],
+        **({} if record.chosen_ms is None else {"chosen_ms": record.chosen_ms}),
     }
 
 
@@ -265,12 +266,14 @@ def _read_sketch(data: Mapping[str, Any]) -> SketchRecord:
     segments = tuple(
         SketchSegment(name=name, files=files, bytes=size, crc=crc) for name, files, size, crc in data["segments"]
     )
+    chosen_ms = data.get("chosen_ms")
     numbers = [number for s in segments for number in (s.files, s.bytes, s.crc)]
+    numbers += [] if chosen_ms is None else [chosen_ms]
     if not _all_text([data["spec"], data["timezone"]]) or not _all_integers(numbers):
         raise ValueError("what it says of its sketches is wrong")
     if not all(isinstance(s.name, str) and _SKETCH.fullmatch(s.name) for s in segments):
         raise ValueError("a name in it is none of a sketch's segment")
-    return SketchRecord(spec=data["spec"], timezone=data["timezone"], segments=segments)
+    return SketchRecord(spec=data["spec"], timezone=data["timezone"], segments=segments, chosen_ms=chosen_ms)
 
 
 def _runs(numbers: Iterable[int]) -> list[list[int]]:

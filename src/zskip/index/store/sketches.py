@@ -8,6 +8,7 @@ depend on: a wider type has other bits for the same number, and another Java may
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import uuid
@@ -78,6 +79,8 @@ class SketchRecord:
     timezone: str
     """The time zone of its timestamp expressions."""
     segments: tuple[SketchSegment, ...] = ()
+    chosen_ms: int | None = None
+    """When `sketches="auto"` chose it, in milliseconds since 1970; None for one that the user named."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +92,8 @@ class SketchChange:
     dropped: frozenset[str] = frozenset()
     """Names of dropped segments."""
     added: tuple[SketchSegment, ...] = ()
+    chosen_ms: int | None = None
+    """As in `SketchRecord`, of a sketch that is added."""
 
 
 class Versions(Protocol):
@@ -223,7 +228,8 @@ class BoundSketches:
         self._case_sensitive = columns.case_sensitive
         self._snapshot = snapshot
         self._warn = warn or WarnOnce()
-        self._stacked = OwnValues[int, Any]()
+        self._stacked = OwnValues[str, Any]()
+        self._given: Mapping[str, Sequence[bytes | None]] = {}
         self.sketches: list[tuple[SketchRecord, SketchOn]] = []
         for record in records:
             try:
@@ -249,14 +255,31 @@ class BoundSketches:
 
     def _states(self, number: int) -> Any:
         def read() -> tuple[Any, int]:
-            record, on = self.sketches[number]
             blobs = self.blobs(record, on)
             return read_states(on.sketch, blobs), sum(len(blob) for blob in blobs if blob is not None)
 
-        return self._stacked.get(number, read)
+        record, on = self.sketches[number]
+        return self._stacked.get(record.spec, read)
+
+    @property
+    def own(self) -> list[str]:
+        """The specs of the sketches that the user has named."""
+        return [record.spec for record, _ in self.sketches if record.chosen_ms is None]
+
+    def select(
+        self, specs: Collection[str], add: Mapping[SketchOn, Sequence[bytes | None]] | None = None
+    ) -> BoundSketches:
+        """Some of these sketches, and others; add: with the states of all files."""
+        other, add = copy.copy(self), add or {}
+        added = [(SketchRecord(spec=str(on), timezone=""), on) for on in add]
+        other.sketches = [*(pair for pair in self.sketches if pair[0].spec in specs), *added]
+        other._given = {str(on): states for on, states in add.items()}
+        return other
 
     def blobs(self, record: SketchRecord, on: SketchOn) -> list[bytes | None]:
         """The state of each file of the snapshot as bytes."""
+        if record.spec in self._given:
+            return list(self._given[record.spec])
         states: list[bytes | None] = [None] * len(self._snapshot)
         for table, positions in self._tables(record, on, ("state",)):
             for position, state in zip(positions.tolist(), table["state"].to_pylist(), strict=True):
@@ -295,6 +318,7 @@ class BoundSketches:
             bytes=int(lengths[lengths >= 0].sum()),
             left_out=len(left_out),
             reason=(reasons[int(left_out[0])] or "") if len(left_out) else "",
+            automatic=record.chosen_ms is not None,
         )
 
     def _tables(self, record: SketchRecord, on: SketchOn, columns: Sequence[str]) -> list[tuple[pa.Table, Ints]]:
@@ -388,9 +412,12 @@ def apply_changes(
     for change in changes:
         if change.spec not in updated and (change.dropped or change.added):
             continue  # Another refresh has just dropped it.
-        old = updated.get(change.spec) or SketchRecord(spec=change.spec, timezone=change.timezone)
+        new = SketchRecord(spec=change.spec, timezone=change.timezone, chosen_ms=change.chosen_ms)
+        old = updated.get(change.spec, new)
         if old.timezone != change.timezone:
             continue  # Another refresh has just made it in that zone.
+        if not (change.dropped or change.added) and change.chosen_ms is None:
+            old = replace(old, chosen_ms=None)  # The user has named it.
         kept = tuple(segment for segment in old.segments if segment.name not in change.dropped)
         updated[change.spec] = replace(old, segments=(*kept, *change.added))
     return tuple(updated.values())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _FILE = "zskip_file"
-_OUT = "file string, sketch int, state binary, reason string"
+_OUT = "file string, sketch int, state binary, reason string, seconds double"
 _LEAST_SPLIT, _LEAST_COST = 128 << 20, 4 << 20
 _SEVERAL_TASKS = "more than one task read it"
 
@@ -58,7 +58,8 @@ def build_sketches(
         i, states = positions.find(row["file"]), all_states[row["sketch"]]
         if lacking[row["sketch"]][i]:
             # A state that covers only some rows would lose the others.
-            states[i] = BuiltState(None, _SEVERAL_TASKS) if i in states else BuiltState(row["state"], row["reason"])
+            state = BuiltState(row["state"], row["reason"], row["seconds"])
+            states[i] = BuiltState(None, _SEVERAL_TASKS) if i in states else state
     for states, files in zip(all_states, lacking, strict=True):
         for i in np.flatnonzero(files).tolist():
             states.setdefault(i, BuiltState(None, "the file holds no rows"))
@@ -138,6 +139,7 @@ def _builder(plans: Sequence[_Plan], budget: int | None) -> Callable[[Iterable[A
                     "sketch": pa.array(range(len(states)), pa.int32()),
                     "state": pa.array([m.data for m in states], pa.binary()),
                     "reason": [m.reason for m in states],
+                    "seconds": [builder.seconds for builder in file_builders],
                 }
             )
 

@@ -14,7 +14,7 @@ _ALWAYS = "MINMAX"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CreateIndex:
-    """`CREATE SKIPPING INDEX ON t (col BLOOM(0.01), lower(email) VALUES(100))`, and `REFRESH SKIPPING INDEX ON t`."""
+    """`CREATE SKIPPING INDEX ON t (col BLOOM(0.01))`, `... ON t AUTO`, and `REFRESH SKIPPING INDEX ON t`."""
 
     target: Target
     sketches: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ IndexStatement = CreateIndex | DropIndex | DescribeIndex
 
 def _create(parser: Parser) -> CreateIndex:
     target = parser.target_after(3)
-    sketches = _sketches(parser)
+    sketches = ("auto",) if parser.accept("AUTO") else _sketches(parser)
     parser.finish("a semicolon")
     return CreateIndex(target=target, sketches=sketches)
 
@@ -77,7 +77,7 @@ INDEX_READERS: dict[str, Callable[[Parser], IndexStatement]] = {
 
 def _sketches(parser: Parser) -> tuple[str, ...]:
     """`(expression KIND(parameters), ...)` as specs."""
-    parser.expect("(", "a list such as (key BLOOM(0.01))")
+    parser.expect("(", "AUTO, or a list such as (key BLOOM(0.01))")
     specs = []
     while True:
         spec = _spec(parser)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from zskip.advisor.advice.layout_search import (
     evaluate_current,
     find_queried_columns,
 )
+from zskip.advisor.advice.sketch_choice import describe_choice
 from zskip.advisor.advice.suggestions import suggest
 from zskip.advisor.fitting.cross_validation import (
     ParsedWorkload,
@@ -29,8 +30,7 @@ from zskip.advisor.fitting.cross_validation import (
 )
 from zskip.advisor.fitting.random_workload import make_up_queries
 from zskip.advisor.fitting.sample_statistics import SampledTable
-from zskip.advisor.workload.queries import parse_queries, read_text
-from zskip.advisor.workload.workload import Workload, draw, shape
+from zskip.advisor.workload.workload import Workload
 from zskip.errors import ColumnError, InputError
 from zskip.index import BoundIndex
 from zskip.layout.curves import curves_for, default_curve
@@ -48,21 +48,20 @@ from zskip.predicate import (
     nodes,
     term_sql,
 )
-from zskip.records import Field, Ints, Sample, Snapshot
+from zskip.records import Field, Ints, Sample, SketchChoice, Snapshot
+from zskip.table.advice.choose_sketches import choose
+from zskip.table.advice.read_workload import describe_workload, normalize_weights, read_predicates
 from zskip.table.handle import Handle
 from zskip.table.index_binding import complete_in_memory
 from zskip.table.optimize_request import (
     AUTO,
-    Given,
     OptimizeRequest,
     files_per_partition,
     rows_per_page,
 )
-from zskip.table.predicates import name_keys, table_columns
+from zskip.table.predicates import name_keys
 from zskip.table.read.info import last_layout
-from zskip.table.session import time_zone
 from zskip.table.version import TableVersion, open_version
-from zskip.table.workload.recording import read_workload
 
 if TYPE_CHECKING:
     from zskip.spark.formats import Reader
@@ -98,19 +97,24 @@ class Study:
 
 def advise(handle: Handle, request: OptimizeRequest) -> Advice:
     """Compare layouts for a table, by the columns of the request or by all; see `Table.advise`."""
-    study = study_table(open_version(handle), request)
+    version = open_version(handle)
+    study = study_table(version, request)
     by_number = compare_column_counts(study.question, study.names)
     layouts = compare_curves(study.question, min(by_number, key=lambda c: c.kept).by)
     known = {(c.by, c.curve) for c in layouts}
     others = [*layouts[1:], *(c for c in by_number if (c.by, c.curve) not in known)]
     layouts = [layouts[0], *sorted(others, key=lambda c: c.kept)]
+    sketches: tuple[SketchChoice, ...] = ()
+    if study.workload.source != "made up":
+        bind = partial(complete_in_memory, handle, version.snapshot)
+        sketches = choose(version, bind, request.workload, without=layouts[0].by)
     return Advice(
         path=handle.storage.root,
         workload=describe_workload(study.workload),
         current=evaluate_current(study.question, study.layout, len(study.snapshot)),
         candidates=tuple(layouts),
         by_number_of_columns=tuple(by_number),
-        suggestions=suggest(study.question, layouts[0].by, layouts[0].curve),
+        suggestions=(*map(describe_choice, sketches), *suggest(study.question, layouts[0].by, layouts[0].curve)),
         problems=study.workload.problems,
     )
 
@@ -148,7 +152,7 @@ def study_table(version: TableVersion, request: OptimizeRequest) -> Study:
     is_large = int(file_counts.sum()) > _MOST_FITTED
     if not request.by:
         fields += _find_expressions(version, predicates)
-    parsed = _normalize_weights(workload, name_keys(handle, snapshot, fields, predicates))
+    parsed = normalize_weights(workload, name_keys(handle, snapshot, fields, predicates))
     if not request.by:
         fields = find_queried_columns(fields, parsed)
     names = [field.name for field in fields]
@@ -198,64 +202,6 @@ def choose_columns(version: TableVersion, request: OptimizeRequest) -> OptimizeR
     if best.kept >= WORTH * today.kept:
         return None
     return dataclasses.replace(request, by=best.by, curve=default_curve(1) if len(best.by) == 1 else request.curve)
-
-
-def parse_workload(
-    handle: Handle, snapshot: Snapshot, queries: Given, keys: Sequence[Field] = ()
-) -> tuple[Workload, ParsedWorkload]:
-    """Parse a workload so that layouts can be fitted to it; raises as `read_predicates`.
-
-    keys: conditions on those that are expressions become conditions on columns of their names.
-    """
-    workload, predicates = read_predicates(handle, snapshot, queries)
-    return workload, _normalize_weights(workload, name_keys(handle, snapshot, keys, predicates))
-
-
-def read_predicates(
-    handle: Handle, snapshot: Snapshot, queries: Given, *, most: int = 10_000, seed: int = 0
-) -> tuple[Workload, list[Predicate]]:
-    """Read a workload and its usable predicates.
-
-    most: queries; a larger recorded workload is sampled by weight. Raises InputError where none of the given queries
-    is usable.
-    """
-    if isinstance(queries, str | Path):
-        storage = handle.storage_at(str(queries).rpartition("/")[0] or ".")
-        try:
-            queries = read_text(storage.read(str(queries).rpartition("/")[2]).decode(), str(queries))
-        except (FileNotFoundError, UnicodeDecodeError) as error:
-            raise InputError(f'workload="{queries}" is not a file of queries ({error}); give one, or a list') from error
-    workload = (
-        read_workload(handle) if queries is None else queries if isinstance(queries, Workload) else Workload.of(queries)
-    )
-    if workload.source == "recorded":
-        workload = dataclasses.replace(workload, queries=draw(workload.queries, most, seed))
-    root = handle.storage.root
-    names = [root, root.rpartition("/")[2], f"parquet.{root}", f"delta.{root}"]
-    zone = "UTC" if workload.source == "recorded" else time_zone(handle)
-    usable, predicates = parse_queries(workload, table_columns(handle, snapshot), names=names, timezone=zone)
-    if queries is not None and not predicates:
-        problem = f": {usable.problems[0]}" if usable.problems else ""
-        raise InputError(f"no query of the workload can be used{problem}")
-    return usable, predicates
-
-
-def describe_workload(workload: Workload) -> str:
-    """Say where the queries of a workload come from."""
-    if workload.source == "made up":
-        return "made-up queries, since no workload was recorded or given (ranges on one or two columns)"
-    since = "" if workload.since is None else f" since {workload.since:%Y-%m-%d}"
-    scans = f" of {workload.scans:,} scans{since}" if workload.scans else ""
-    return f"{len(workload):,} {workload.source} predicates{scans}"
-
-
-def _normalize_weights(workload: Workload, predicates: Sequence[Predicate]) -> ParsedWorkload:
-    weights = np.array([query.weight for query in workload.queries], np.float64)
-    return ParsedWorkload(
-        predicates=predicates,
-        weights=weights / max(float(weights.sum()), 1e-300),
-        texts=[shape(query.where) for query in workload.queries],
-    )
 
 
 def _clusterable(version: TableVersion, by: Sequence[str]) -> list[Field]:

@@ -25,7 +25,7 @@ from zskip.layout.program import SMALLEST
 from zskip.layout.workload import Workload as RankedWorkload
 from zskip.predicate import columns_of
 from zskip.records import Field, Ints, Sample, Snapshot
-from zskip.table.advice.advise import describe_workload, parse_workload
+from zskip.table.advice.read_workload import describe_workload, parse_workload
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import AUTO, Beside, OptimizeRequest
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from zskip.errors import ConflictError
 from zskip.records import FileSizes, Ints, Maintenance, RewriteResult, identify_files
+from zskip.table.advice.choose_sketches import check_queries, choose_now
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.optimize_request import OptimizeRequest, RewriteJob
@@ -51,6 +52,16 @@ class _Progress:
 
 def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
     """Rewrite what is worth it, one commit a batch; committed batches stay if a later one fails."""
+    if request.sketches is not None:
+        check_queries(handle, request.workload)
+    done = _rewrite(handle, request)
+    if request.sketches is None:
+        return done
+    choices = choose_now(handle, request.workload, dry_run=request.dry_run)
+    return dataclasses.replace(done, sketches=choices)
+
+
+def _rewrite(handle: Handle, request: MaintenanceRequest) -> Maintenance:
     started = time.monotonic()
     version = open_version(handle)
     if not request.dry_run:

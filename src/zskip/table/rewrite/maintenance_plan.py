@@ -19,7 +19,7 @@ from zskip.index import BoundIndex
 from zskip.layout.curves import curve_traits, default_curve
 from zskip.layout.layout import Layout
 from zskip.records import Field, Ints, Snapshot
-from zskip.table.advice.advise import parse_workload
+from zskip.table.advice.read_workload import parse_workload
 from zskip.table.index_binding import bind_metadata
 from zskip.table.journal import Clustering, read_clustering, read_journal
 from zskip.table.optimize_request import DEFAULT_FILE_SIZE

@@ -10,7 +10,7 @@ from zskip.errors import InputError
 from zskip.layout.curves import default_curve
 from zskip.layout.fit import check_curve
 from zskip.layout.workload import UNSEEN
-from zskip.table.optimize_request import Given, make_repeatable, read_share
+from zskip.table.optimize_request import Given, make_repeatable, one_of, read_share
 from zskip.units import read_size
 
 
@@ -43,4 +43,5 @@ class MaintenanceRequest:
     """The workload that chooses batches; None for the recorded one."""
     unseen: float = field(default=UNSEEN, metadata={"check": read_share})
     refit: bool = False
+    sketches: str | None = field(default=None, metadata={"check": one_of("auto")})
     dry_run: bool = False

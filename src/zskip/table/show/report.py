@@ -25,7 +25,8 @@ from zskip.predicate import Predicate, columns_of, conjunction, conjuncts
 from zskip.prune import prune
 from zskip.records import Bools, Field, IndexedPart, LeafReport, Maintenance, Snapshot, TableInfo
 from zskip.report import Facts, Queries, QueryReads, Spread, figure, need_libraries, spread_of, to_html
-from zskip.table.advice.advise import advise, describe_workload, read_predicates
+from zskip.table.advice.advise import advise
+from zskip.table.advice.read_workload import describe_workload, read_predicates
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.optimize_request import AUTO, Given, check_arguments, check_request
