@@ -86,3 +86,19 @@ def test_bounds_in_footers_are_not_of_another_column_of_the_name(engine_spark: S
     table.index()
     assert table.df().where("lower(a) = 'b7'").count() == 4
     assert count_files(table, "lower(a) LIKE 'a%'") == 0
+
+
+def test_a_workload_chooses_sketches(engine_spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    rows = engine_spark.range(0, 8000, 1, 8).selectExpr("id", "concat('User', hash(id)) AS s")
+    rows.write.format("delta").option("delta.enableDeletionVectors", "true").save(path)
+    engine_spark.sql(f"DELETE FROM delta.`{path}` WHERE id % 10 = 3")
+    frame = engine_spark.read.format("delta").load(path)
+    emails = [f"lower(s) = '{row.s}'" for row in frame.selectExpr("lower(s) AS s").limit(20).collect()]
+    before = [content(frame.where(where)) for where in emails[:2]]
+    table = zskip.table(engine_spark, path)
+    (choice,) = table.index(sketches="auto", workload=emails).choices or ()
+    assert (choice.action, choice.spec.partition(":")[2]) == ("build", "lower(s)")
+    assert max(count_files(table, where) for where in emails) <= 4
+    with zskip.enabled(engine_spark):
+        assert [content(engine_spark.read.format("delta").load(path).where(where)) for where in emails[:2]] == before

@@ -106,3 +106,21 @@ def test_bounds_in_footers_are_not_of_another_column_of_the_name(engine_spark: S
     table.index()
     assert table.df().where("lower(a) = 'b7'").count() == 4
     assert count_files(table, "lower(a) LIKE 'a%'") == 0
+
+
+def test_a_workload_chooses_sketches(engine_spark: SparkSession) -> None:
+    name = f"local.db.auto_{uuid.uuid4().hex[:8]}"
+    modes = "'format-version' = '2', 'write.delete.mode' = 'merge-on-read'"
+    engine_spark.sql(f"CREATE TABLE {name} (id BIGINT, s STRING) USING iceberg TBLPROPERTIES ({modes})")
+    engine_spark.range(0, 8000, 1, 8).selectExpr("id", "concat('User', hash(id)) AS s").writeTo(name).append()
+    engine_spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3")
+    emails = [
+        f"lower(s) = '{row.s}'" for row in engine_spark.sql(f"SELECT lower(s) AS s FROM {name} LIMIT 20").collect()
+    ]
+    before = [content(engine_spark.table(name).where(where)) for where in emails[:2]]
+    table = zskip.table(engine_spark, name)
+    (choice,) = table.index(sketches="auto", workload=emails).choices or ()
+    assert (choice.action, choice.spec.partition(":")[2]) == ("build", "lower(s)")
+    assert max(count_files(table, where) for where in emails) <= 4
+    with zskip.enabled(engine_spark):
+        assert [content(engine_spark.table(name).where(where)) for where in emails[:2]] == before
