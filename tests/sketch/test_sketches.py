@@ -177,7 +177,7 @@ def _some_state(sketch: Sketch) -> Any:
 
 
 def test_specs_are_read_and_printed() -> None:
-    assert kinds() == ["bloom", "geo", "ngram", "prefix", "ranges", "values"]
+    assert kinds() == ["bloom", "geo", "matches", "ngram", "prefix", "ranges", "values"]
     for spec in SPECS:
         assert str(parse_sketch(spec)) == spec
     assert str(parse_sketch(" BLOOM ( 1e-3 ) ")) == "bloom(0.001)"

@@ -232,13 +232,15 @@ def refresh_sketches(
     known = {record.spec: record for record in manifest.sketches}
     # A sketch that was chosen becomes the user's own once it is named.
     done = {spec for spec, record in known.items() if record.chosen_ms is None or chosen_ms is not None} - {*drop}
+    kept = {spec: record for spec, record in known.items() if spec not in drop}
     new = [
         SketchChange(
             spec=spec,
-            timezone=known[spec].timezone if spec in known and spec not in drop else timezone,
+            timezone=kept[spec].timezone if spec in kept else timezone,
             chosen_ms=chosen_ms,
+            condition=kept[spec].condition if spec in kept else on.described,
         )
-        for spec in map(str, add)
+        for spec, on in ((str(on), on) for on in add)
         if spec not in done
     ]
     desired = dataclasses.replace(

@@ -5,9 +5,9 @@ from zskip.predicate.arrow.read import from_pyarrow
 from zskip.predicate.columns import Attributes, Columns
 from zskip.predicate.elements import implied_tests
 from zskip.predicate.opaque import register_function
-from zskip.predicate.sql.catalyst import from_catalyst
+from zskip.predicate.sql.catalyst import from_catalyst, from_filters
 from zskip.predicate.sql.keys import find_key, key_term
-from zskip.predicate.sql.parse import parse, parse_term
+from zskip.predicate.sql.parse import parse, parse_condition, parse_term
 from zskip.predicate.text import term_sql, to_sql
 from zskip.predicate.tree import (
     And,
@@ -75,6 +75,7 @@ __all__ = [
     "conjuncts",
     "find_key",
     "from_catalyst",
+    "from_filters",
     "from_pyarrow",
     "implied_tests",
     "is_opaque",
@@ -82,6 +83,7 @@ __all__ = [
     "key_term",
     "nodes",
     "parse",
+    "parse_condition",
     "parse_term",
     "patterns",
     "register_function",

@@ -23,6 +23,8 @@ Arguments = tuple[Term | str, ...]
 """Terms, and the SQL of literals."""
 
 COLLATION_KEY = "collation_key"
+CONDITION = "a condition"
+"""The function of a term that is a condition: of its SQL text, and of its columns."""
 _STRING, _INT, _LONG, _DOUBLE = (DataType(name) for name in ("string", "integer", "long", "double"))
 _BUILT_IN: dict[str, tuple[str, DataType]] = {
     **dict.fromkeys(("lower", "upper", "trim", "ltrim", "rtrim", "reverse"), ("s", _STRING)),
@@ -222,7 +224,7 @@ def argument_types(term: Term) -> Iterator[DataType]:
         yield from argument_types(term.term)
     if isinstance(term, Opaque):
         parts = [part for part in term.arguments if not isinstance(part, str)]
-        if term.function in OF_TYPES or term.function in _USER_FUNCTIONS:
+        if term.function in (*OF_TYPES, CONDITION) or term.function in _USER_FUNCTIONS:
             yield from (part.type for part in parts)
         for part in parts:
             yield from argument_types(part)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from zskip.predicate.columns import name_sql
 from zskip.predicate.functions import FUNCTIONS
-from zskip.predicate.opaque import collated_column
+from zskip.predicate.opaque import CONDITION, collated_column
 from zskip.predicate.tree import (
     And,
     Call,
@@ -117,6 +117,8 @@ def term_sql(term: Term) -> str:
     """Write a term as text."""
     if isinstance(term, Call):
         return FUNCTIONS[term.function].sql(term_sql(term.term), term)
+    if isinstance(term, Opaque) and term.function == CONDITION:
+        return str(term.arguments[0])
     if isinstance(term, Opaque) and term.function == "try_cast":
         return f"TRY_CAST({' AS '.join(map(_argument_sql, term.arguments))})"
     if isinstance(term, Opaque):

@@ -9,7 +9,7 @@ three-valued logic.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from zskip.types import DataType, Encoded
 
@@ -89,6 +89,8 @@ class Unknown:
 
     sql: str
     reason: str = "not supported"
+    key: str = field(default="", repr=False, compare=False)
+    """Names the condition: those of one key are true in the same rows. Empty where Spark does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,11 @@ def prune(predicate: Predicate, stats: StatsSource, sketches: FileSketches | Non
     """
     evaluation = _Evaluation(stats, sketches)
     outcomes = evaluation.outcomes(predicate)
-    return PruneResult(kept=outcomes.may_true, full=outcomes.full, leaves=tuple(evaluation.leaves))
+    if sketches is None or not sketches.conditions:
+        return PruneResult(kept=outcomes.may_true, full=outcomes.full, leaves=tuple(evaluation.leaves))
+    may_match, reports = sketches.match(predicate)
+    kept = outcomes.may_true & may_match
+    return PruneResult(kept=kept, full=outcomes.full & may_match, leaves=(*evaluation.leaves, *reports))
 
 
 def outcomes(predicate: Predicate, stats: StatsSource, sketches: FileSketches | None = None) -> Outcomes:

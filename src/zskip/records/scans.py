@@ -17,7 +17,7 @@ class LeafReport:
     reason: str = ""
     """Why it skipped none; empty where it skipped some."""
     kind: str = "filter"
-    """filter, partition, join, top-k, limit or count."""
+    """filter, matches, partition, join, top-k, limit or count."""
     seconds: float | None = None
     """Duration of the step; None where it counts as part of the scan's."""
 

@@ -3,8 +3,10 @@
 from zskip.sketch.base import Answer, LeftOut, Sketch, counted
 from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
 from zskip.sketch.guard import BuiltState, StateBuilder, ask, fit_budget, read_states
+from zskip.sketch.implication import subjects
 from zskip.sketch.kinds.bloom import Bloom
 from zskip.sketch.kinds.geo import Geo, geo_distance
+from zskip.sketch.kinds.matches import Matches
 from zskip.sketch.kinds.ngram import Ngram
 from zskip.sketch.kinds.prefix import Prefix
 from zskip.sketch.kinds.ranges import Ranges
@@ -19,6 +21,7 @@ __all__ = [
     "FileSketches",
     "Geo",
     "LeftOut",
+    "Matches",
     "Ngram",
     "Prefix",
     "Ranges",
@@ -38,6 +41,7 @@ __all__ = [
     "register",
     "seal",
     "sketch_on",
+    "subjects",
     "unpack_arrays",
     "unseal",
 ]

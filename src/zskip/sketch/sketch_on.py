@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from zskip.errors import InputError
-from zskip.predicate import Column, Columns, Opaque, Predicate, Term, columns_under, parse_term, term_sql
+from zskip.predicate import (
+    Column,
+    Columns,
+    Leaf,
+    Opaque,
+    Or,
+    Predicate,
+    Term,
+    columns_under,
+    conjuncts,
+    from_filters,
+    nodes,
+    opaque,
+    parse_condition,
+    parse_term,
+    term_sql,
+    terms_of,
+)
 from zskip.predicate.elements import EXPLODE, element_of
-from zskip.predicate.sql.tokens import elements, tokens_of
+from zskip.predicate.sql.tokens import elements, shorten, tokens_of
+from zskip.records import Bools, LeafReport
 from zskip.sketch.base import Answer, Sketch
 from zskip.sketch.guard import ask
+from zskip.sketch.implication import MOST_NODES, goal_subjects, implies, is_exact, normal
+from zskip.sketch.kinds.matches import Matches
 from zskip.sketch.recipe import Recipe, recipe_of, struct_of
 from zskip.sketch.registry import parse_sketch
 from zskip.types import NESTED, DataType
@@ -23,6 +47,10 @@ class SketchOn:
 
     sketch: Sketch
     terms: tuple[Term, ...]
+    readings: tuple[Predicate, ...] = ()
+    """The condition of `matches` as zskip understands it, in each way in which filters may come (`normal`)."""
+    described: str = field(default="", compare=False)
+    """What Spark made of the condition, as `FilterText.java` describes it; empty where no session did."""
 
     def __str__(self) -> str:
         return f"{self.sketch}:{', '.join(map(term_sql, self.terms))}"
@@ -39,6 +67,17 @@ class SketchOn:
         """The columns that have to be read to build it."""
         return list(dict.fromkeys(column for term in self.terms for column in columns_under(term)))
 
+    @cached_property
+    def subjects(self) -> frozenset[Hashable]:
+        """What a filter is about that implies the condition, at least in some part."""
+        return frozenset().union(*map(goal_subjects, self.readings))
+
+    @property
+    def known_terms(self) -> list[Term]:
+        """All terms, those that zskip understands of a condition too."""
+        leaves = [part for reading in self.readings for part in nodes(reading) if isinstance(part, Leaf)]
+        return [*self.terms, *(term for leaf in leaves for term in terms_of(leaf))]
+
     def recipe(self, column: Callable[[Term], str]) -> Recipe:
         """Return how its values are computed; column: as for `recipe_of`."""
         values = [recipe_of(term, column) for term in self.terms]
@@ -53,15 +92,47 @@ class FileSketches:
     files: int
     sketches: tuple[tuple[SketchOn, Any], ...]
     """With the states of the files, from `read_states`."""
+    conditions: tuple[tuple[SketchOn, Callable[[], Any]], ...] = ()
+    """`matches` on conditions, and what reads the states of the files."""
 
     def answers(self, part: Predicate) -> list[Answer]:
         """Ask every sketch where a leaf, its negation, or an AND may be true; skips sketches that cannot tell."""
         answers = (ask(on.sketch, part, on.terms, stack, self.files) for on, stack in self.sketches)
         return [answer for answer in answers if answer is not None]
 
+    def match(self, predicate: Predicate) -> tuple[Bools, list[LeafReport]]:
+        """(files,) where a filter may be true by the conditions that it implies; a report of each that rules out files.
 
-def parse_sketch_on(text: str, columns: Columns, *, timezone: str = "UTC") -> SketchOn:
-    """Read a sketch and its terms; timezone: the time zone of expressions on timestamps.
+        The branches of an OR imply conditions of their own.
+        """
+        may_match: Bools = np.ones(self.files, np.bool_)
+        parts = tuple(conjuncts(normal(predicate))) if self.conditions else ()
+        if not parts or sum(1 for part in parts for _ in nodes(part)) > MOST_NODES:
+            return may_match, []
+        return self._match(parts)
+
+    def _match(self, parts: Sequence[Predicate]) -> tuple[Bools, list[LeafReport]]:
+        may_match: Bools = np.ones(self.files, np.bool_)
+        reports: list[LeafReport] = []
+        for on, states in self.conditions:
+            if any(implies(parts, reading) for reading in on.readings):
+                known = states()
+                if known is not None and known.shape == (self.files,) and not known.all():
+                    may_match &= known
+                    skipped = int(np.count_nonzero(~known))
+                    reports.append(LeafReport(sql=shorten(str(on), 200), skipped=skipped, kind="matches"))
+        for part in parts:
+            if isinstance(part, Or):
+                branches = [self._match(tuple(conjuncts(branch))) for branch in part.children]
+                some = np.logical_or.reduce([branch for branch, _ in branches])
+                if not some.all():
+                    may_match &= some
+                    reports += [report for _, inner in branches for report in inner if report not in reports]
+        return may_match, reports
+
+
+def parse_sketch_on(text: str, columns: Columns, *, timezone: str = "UTC", described: str = "") -> SketchOn:
+    """Read a sketch and its terms; timezone: the time zone of expressions on timestamps; described: see `SketchOn`.
 
     Raises InputError, ColumnError or PredicateError, each with the way out.
 
@@ -73,11 +144,31 @@ def parse_sketch_on(text: str, columns: Columns, *, timezone: str = "UTC") -> Sk
     spec, colon, rest = text.partition(":")
     if not colon or not rest.strip():
         raise InputError(f'"{text}" names no column; write a sketch, a colon and a column: bloom(0.01):l_comment')
-    return sketch_on(parse_sketch(spec), _split_list(rest), columns, timezone=timezone)
+    sketch = parse_sketch(spec)
+    if isinstance(sketch, Matches):
+        return _condition_on(sketch, rest.strip(), columns, timezone, described)
+    return sketch_on(sketch, _split_list(rest), columns, timezone=timezone)
+
+
+def _condition_on(sketch: Sketch, sql: str, columns: Columns, timezone: str, described: str) -> SketchOn:
+    predicate, named = parse_condition(sql, columns, timezone=timezone)
+    if not named:
+        raise InputError(f"{sketch}:{sql}: the condition is the same for every row; take one on columns")
+    padded = next((column for column in named if column.type.is_char), None)
+    if padded is not None:
+        raise InputError(f'{sketch}:{sql}: readers pad the texts of "{padded.path[0]}"; store them as STRING')
+    readings = [predicate]
+    if described:
+        readings.append(from_filters(json.loads(described), columns.fields, case_sensitive=columns.case_sensitive))
+    normal_readings = dict.fromkeys(map(normal, readings))
+    term = Opaque(opaque.CONDITION, (sql, *named), DataType("boolean"))
+    return SketchOn(sketch, (term,), tuple(filter(is_exact, normal_readings)), described)
 
 
 def sketch_on(sketch: Sketch, expressions: Sequence[str], columns: Columns, *, timezone: str = "UTC") -> SketchOn:
     """Put a sketch on columns or expressions; raises as `parse_sketch_on` does."""
+    if isinstance(sketch, Matches):
+        return _condition_on(sketch, ", ".join(expressions), columns, timezone, "")
     if len(expressions) != sketch.arity:
         expected = "one column or expression" if sketch.arity == 1 else f"{sketch.arity} of them"
         raise InputError(f"{sketch} on {', '.join(expressions)}: give {expected}")

@@ -30,23 +30,27 @@ from zskip.index import (
 )
 from zskip.index.collect.footer_sketches import unpack_footer_sketches
 from zskip.index.store.sketches import values_type
-from zskip.predicate import Column, Term, opaque, term_sql
+from zskip.predicate import Column, Columns, Term, opaque, term_sql
 from zskip.records import ALL_NULL, Bools, Field, Ints, Snapshot
-from zskip.sketch import BuiltState, SketchOn, parse_sketch_on
+from zskip.sketch import BuiltState, Matches, SketchOn, parse_sketch_on
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_loaded, load_index
 from zskip.table.predicates import other_meaning, table_columns
-from zskip.table.session import find_misread, session_versions
+from zskip.table.session import describe_condition, find_misread, session_versions
 from zskip.table.version import TableVersion, file_positions
 from zskip.terminal import bar
 from zskip.units import read_size
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from zskip.spark.formats import Reader
 
 COLLECTORS = ("auto", "footers", "scan")
 GRANULARITIES = ("file", "row_group")
+_MOST_CONDITIONS = 1_000
+"""Of `matches` in an index: each has a file of its own there, and a query may look at all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +98,7 @@ def refresh_index(
         counting = Counting(
             count=lambda gaps: _count(handle, reader, gaps, strict=counts_all), new_only=new_only, everything=counts_all
         )
-    added, dropped = _read_sketches(version, sketches, drop)
+    added, dropped = _read_sketches(version, reader, sketches, drop)
     case_sensitive, versions = version.case_sensitive, session_versions(handle)
     if added:
         check_not_encrypted(handle.storage, snapshot)
@@ -158,7 +162,7 @@ def index_new_files(version: TableVersion, keys: Sequence[Field] = ()) -> Refres
 
 
 def _read_sketches(
-    version: TableVersion, sketches: Sequence[str], drop: Sequence[str]
+    version: TableVersion, reader: Reader | None, sketches: Sequence[str], drop: Sequence[str]
 ) -> tuple[list[SketchOn], list[str]]:
     """Read the sketches to add and the specs of those to drop, before anything is written."""
     if isinstance(sketches, str) or isinstance(drop, str):
@@ -176,7 +180,33 @@ def _read_sketches(
         if spec not in known:
             raise InputError(f'the index has no sketch "{text}"; it has {", ".join(sorted(known)) or "none"}')
         dropped.append(spec)
-    return [read(text) for text in sketches], dropped
+    added = [read(text) for text in sketches]
+    if reader is None or not any(map(_is_condition, added)):
+        return added, dropped
+    if sum(map(_is_condition, added)) > _MOST_CONDITIONS:
+        raise InputError(f"{len(added):,} conditions are more than an index keeps; give at most {_MOST_CONDITIONS:,}")
+    frame = reader.stored_rows(np.arange(len(version.snapshot)) == 0, {"spark.sql.session.timeZone": version.timezone})
+    return [_describe(version, frame, on) if _is_condition(on) else on for on in added], dropped
+
+
+def _is_condition(on: SketchOn) -> bool:
+    return isinstance(on.sketch, Matches)
+
+
+def _describe(version: TableVersion, frame: DataFrame, on: SketchOn) -> SketchOn:
+    """Add to `matches` what the session makes of its condition. Raises InputError for one that nobody finds again."""
+    text, partitions = term_sql(on.terms[0]), version.snapshot.partition_names
+    column = next((column.path[0] for column in on.columns if column.path[0] in partitions), None)
+    if column is not None:
+        raise InputError(f'{on}: files are apart by "{column}" already; leave that part of the condition out')
+    described = describe_condition(frame, text)
+    on = parse_sketch_on(str(on), version.columns, timezone=version.timezone, described=described)
+    if not on.readings:
+        raise InputError(
+            f"{on}: zskip cannot tell this condition from others, such as one with a function of yours or, through "
+            "Spark Connect, one that it does not understand; take Spark's own functions, in a classic session"
+        )
+    return on
 
 
 def _indexed_sketches(handle: Handle) -> set[str]:
@@ -215,6 +245,7 @@ def build_states(
             in_zone = [i for i in pending if zones[i] == zone]
             lacking_one = np.logical_or.reduce([remaining[i] for i in in_zone])
             misread = _find_misread(reader, lacking_one, [sketches[i] for i in in_zone], zone)
+            misread += _find_other_conditions(bound, reader, [sketches[i] for i in in_zone], zone)
             if misread:
                 warnings.warn(f"sketches were not built: {other_meaning(misread[0])}", ZskipWarning, stacklevel=4)
                 in_zone = [i for i in in_zone if not {*map(term_sql, _computed(sketches[i]))} & {*misread}]
@@ -245,12 +276,32 @@ def _computed(on: SketchOn) -> list[Term]:
 
 def _find_misread(reader: Reader, files: Bools, sketches: Sequence[SketchOn], zone: str) -> list[str]:
     """The expressions of sketches that mean something else to the session that reads some files."""
-    terms = {term_sql(term): term for on in sketches for term in _computed(on) if opaque.collated_column(term) is None}
+    of_values = [on for on in sketches if not _is_condition(on)]
+    terms = {term_sql(term): term for on in of_values for term in _computed(on) if opaque.collated_column(term) is None}
     if not terms:
         return []
     snapshot = reader.snapshot
     frame = reader.stored_rows(files, {"spark.sql.session.timeZone": zone})
     return find_misread(frame, terms, (*snapshot.fields, *snapshot.partition_fields))
+
+
+def _find_other_conditions(bound: BoundIndex, reader: Reader, sketches: Sequence[SketchOn], zone: str) -> list[str]:
+    """The conditions of `matches` that mean something else to the session than to the one that added them."""
+    snapshot, conditions = bound.snapshot, [on for on in sketches if _is_condition(on)]
+    if not conditions:
+        return []
+    frame = reader.stored_rows(np.arange(len(snapshot)) == 0, {"spark.sql.session.timeZone": zone})
+    columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=bound.case_sensitive)
+    others = []
+    for on in conditions:
+        text = term_sql(on.terms[0])
+        try:
+            now = parse_sketch_on(str(on), columns, timezone=zone, described=describe_condition(frame, text))
+        except ZskipError:
+            now = None
+        if now is None or set(now.readings).isdisjoint(on.readings):
+            others.append(text)
+    return others
 
 
 def _states_in_footers(

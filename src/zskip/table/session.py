@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from zskip.errors import InputError
 from zskip.predicate import opaque
 from zskip.predicate.functions.clocks import has_offsets, probes
 from zskip.predicate.zones import compare_places, place_of
@@ -108,6 +109,23 @@ def find_misread(frame: DataFrame, meanings: Mapping[str, Term | None], fields: 
     if is_connected(spark):
         return [text for text in meanings if any(_differences(spark, text))]
     return terms.find_misread(frame, meanings, fields)
+
+
+def describe_condition(frame: DataFrame, sql: str) -> str:
+    """What a frame's session makes of a condition on its rows, as `FilterText.java` describes it.
+
+    Raises InputError for what the session cannot evaluate, what has no one value for each row, and what it reads
+    otherwise than zskip. Empty in a connected session, which does not tell.
+    """
+    from zskip.spark.jvm.compat import is_connected
+    from zskip.spark.scan.bridge import terms
+
+    difference = next(_differences(frame.sparkSession, sql), None)
+    if difference is not None:
+        raise InputError(f"{sql}: {difference}; take Spark's own functions")
+    if is_connected(frame.sparkSession):
+        return ""
+    return terms.describe_condition(frame, sql)
 
 
 def differences(handle: Handle, where: str) -> Iterator[str]:

@@ -15,9 +15,9 @@ from random_queries import row_test
 
 import zskip
 from zskip.predicate import And, Attributes, In, Not, Or, Predicate, Unknown, nodes, parse
+from zskip.predicate.sql import catalyst
 from zskip.records import Field
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.scan.bridge import filters
 from zskip.spark.scan.bridge.filters import Filters, read_filters
 from zskip.types import DataType
 
@@ -94,7 +94,7 @@ def test_a_filter_that_comes_again_is_not_read_again(monkeypatch: pytest.MonkeyP
         seen.append(tree[1])
         return parse(tree[1], *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(filters, "from_catalyst", count)
+    monkeypatch.setattr(catalyst, "from_catalyst", count)
     first = described(greater(71), greater(72)).predicate(FIELDS, case_sensitive=False)
     assert described(greater(71), greater(72)).predicate(list(FIELDS), case_sensitive=False) is first
     assert seen == ["(t.a > 71)", "(t.a > 72)"]

@@ -259,6 +259,7 @@ def _sketch_json(record: SketchRecord) -> dict[str, Any]:
         "timezone": record.timezone,
         "segments": [[s.name, s.files, s.bytes, s.crc] for s in record.segments],
         **({} if record.chosen_ms is None else {"chosen_ms": record.chosen_ms}),
+        **({"condition": record.condition} if record.condition else {}),
     }
 
 
@@ -269,11 +270,14 @@ def _read_sketch(data: Mapping[str, Any]) -> SketchRecord:
     chosen_ms = data.get("chosen_ms")
     numbers = [number for s in segments for number in (s.files, s.bytes, s.crc)]
     numbers += [] if chosen_ms is None else [chosen_ms]
-    if not _all_text([data["spec"], data["timezone"]]) or not _all_integers(numbers):
+    condition = data.get("condition", "")
+    if not _all_text([data["spec"], data["timezone"], condition]) or not _all_integers(numbers):
         raise ValueError("what it says of its sketches is wrong")
     if not all(isinstance(s.name, str) and _SKETCH.fullmatch(s.name) for s in segments):
         raise ValueError("a name in it is none of a sketch's segment")
-    return SketchRecord(spec=data["spec"], timezone=data["timezone"], segments=segments, chosen_ms=chosen_ms)
+    return SketchRecord(
+        spec=data["spec"], timezone=data["timezone"], segments=segments, chosen_ms=chosen_ms, condition=condition
+    )
 
 
 def _runs(numbers: Iterable[int]) -> list[list[int]]:

@@ -15,7 +15,7 @@ import uuid
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -23,16 +23,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from zskip.errors import IndexFormatError, StorageError, ZskipError
+from zskip.errors import IndexFormatError, StorageError
 from zskip.index.store.bound_segments import WarnOnce, match_live_files, path_array
 from zskip.index.store.cache import OwnValues
 from zskip.index.store.segment import ENDING, INDEX_DIR
+from zskip.index.store.sketch_specs import Specs
 from zskip.predicate import Columns, Opaque, Predicate, Term, columns_of, opaque, term_sql
 from zskip.predicate.functions.times import zone_name
 from zskip.predicate.tree import parts_of
 from zskip.predicate.zones import fixed_zone
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
-from zskip.sketch import BuiltState, FileSketches, SketchOn, fit_budget, parse_sketch_on, read_states
+from zskip.sketch import BuiltState, FileSketches, SketchOn, fit_budget, read_states, subjects
 from zskip.storage import Storage
 
 STATES_SCHEMA = pa.schema(
@@ -81,6 +82,8 @@ class SketchRecord:
     segments: tuple[SketchSegment, ...] = ()
     chosen_ms: int | None = None
     """When `sketches="auto"` chose it, in milliseconds since 1970; None for one that the user named."""
+    condition: str = ""
+    """What Spark made of the condition of `matches` (`SketchOn.described`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,6 +97,7 @@ class SketchChange:
     added: tuple[SketchSegment, ...] = ()
     chosen_ms: int | None = None
     """As in `SketchRecord`, of a sketch that is added."""
+    condition: str = ""
 
 
 class Versions(Protocol):
@@ -144,7 +148,7 @@ def values_type(snapshot: Snapshot, on: SketchOn, *, case_sensitive: bool, versi
     `versions`). A state is valid while this is what it was when the state was made.
     """
     lines = [_types_and_names(snapshot, on, case_sensitive=case_sensitive)]
-    parts = [part for term in on.terms for part in parts_of(term)]
+    parts = [part for term in on.known_terms for part in parts_of(term)]
     if versions is not None:
         if any(isinstance(part, Opaque) and part.function in _LETTERS for part in parts):
             lines.append(f"letters of {versions.letters()}")
@@ -231,21 +235,29 @@ class BoundSketches:
         self._stacked = OwnValues[str, Any]()
         self._given: Mapping[str, Sequence[bytes | None]] = {}
         self.sketches: list[tuple[SketchRecord, SketchOn]] = []
+        specs = Specs(columns)
         for record in records:
-            try:
-                on = parse_sketch_on(record.spec, columns, timezone=record.timezone)
-            except ZskipError:
-                continue  # Its column is gone, or its kind is not registered here: its files are kept.
-            if _is_in_files(snapshot, on):
+            on = specs.read((record.spec, record.timezone, record.condition))
+            if on is not None and _is_in_files(snapshot, on):
                 self.sketches.append((record, on))
 
     def for_predicate(self, predicate: Predicate) -> FileSketches | None:
         """The sketches on columns of a predicate; None if there are none."""
         named = set(columns_of(predicate)) if self.sketches else set()
-        usable = [i for i, (_, on) in enumerate(self.sketches) if named & set(on.columns)]
-        if not usable:
+        about = subjects(predicate) if self.sketches else frozenset()
+        usable, conditions = list[int](), list[int]()
+        for i, (_, on) in enumerate(self.sketches):
+            if on.readings:
+                conditions += [] if about.isdisjoint(on.subjects) else [i]
+            elif named and not named.isdisjoint(on.columns):
+                usable.append(i)
+        if not usable and not conditions:
             return None
-        return FileSketches(len(self._snapshot), tuple((self.sketches[i][1], self._states(i)) for i in usable))
+        return FileSketches(
+            len(self._snapshot),
+            tuple((self.sketches[i][1], self._states(i)) for i in usable),
+            tuple((self.sketches[i][1], partial(self._states, i)) for i in conditions),
+        )
 
     def of(self, term: Term | str) -> Iterator[tuple[SketchOn, Any]]:
         """The sketches of a term, or of its SQL in the normal spelling, and the states of the files."""
@@ -356,17 +368,17 @@ class BoundSketches:
     ) -> SketchChange:
         """Add new states of a sketch; many segments, or mostly dead ones, are merged into one."""
         added = (write_states(self._storage, self._snapshot, on, self.values_type(on), states),) if states else ()
+        change = SketchChange(spec=record.spec, timezone=record.timezone, condition=record.condition)
         listed, segments = sum(s.files for s in record.segments), len(record.segments)
         if covered.readable == segments and segments + len(added) <= _MAX_SEGMENTS and 2 * covered.live >= listed:
-            return SketchChange(spec=record.spec, timezone=record.timezone, added=added)
+            return replace(change, added=added)
         tables = [
             table.filter(pa.array(positions >= 0)) for table, positions in self._tables(record, on, ("state", "reason"))
         ]
         tables += [_read(self._storage, segment) for segment in added]
         merged = pa.concat_tables([*tables, STATES_SCHEMA.empty_table()])
-        return SketchChange(
-            spec=record.spec,
-            timezone=record.timezone,
+        return replace(
+            change,
             dropped=frozenset(segment.name for segment in record.segments),
             added=(_write(self._storage, merged),) if merged.num_rows else (),
         )
@@ -412,10 +424,12 @@ def apply_changes(
     for change in changes:
         if change.spec not in updated and (change.dropped or change.added):
             continue  # Another refresh has just dropped it.
-        new = SketchRecord(spec=change.spec, timezone=change.timezone, chosen_ms=change.chosen_ms)
+        new = SketchRecord(
+            spec=change.spec, timezone=change.timezone, chosen_ms=change.chosen_ms, condition=change.condition
+        )
         old = updated.get(change.spec, new)
-        if old.timezone != change.timezone:
-            continue  # Another refresh has just made it in that zone.
+        if (old.timezone, old.condition) != (new.timezone, new.condition):
+            continue  # Another refresh has just made it in that zone, or of what its session understands by it.
         if not (change.dropped or change.added) and change.chosen_ms is None:
             old = replace(old, chosen_ms=None)  # The user has named it.
         kept = tuple(segment for segment in old.segments if segment.name not in change.dropped)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import base64
 import decimal
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from zskip.errors import ColumnError
@@ -33,8 +33,10 @@ from zskip.predicate.tree import (
     StartsWith,
     Term,
     Unknown,
+    conjunction,
 )
 from zskip.predicate.type_names import sql_name
+from zskip.records import Field
 from zskip.types import INTEGERS, UTF8_LCASE, DataType
 
 Node = Sequence[Any]
@@ -58,6 +60,20 @@ def from_catalyst(node: Node, attributes: Attributes, *, timezone: str) -> Predi
     Compare(op='>', term=Column(path=('a',), type=DataType(name='integer')), value=3)
     """
     return _Reader(attributes, timezone).part(node).predicate
+
+
+def from_filters(filters: Mapping[str, Any], fields: Sequence[Field], *, case_sensitive: bool) -> Predicate:
+    """Read the conjuncts of a filter as `FilterText.java` describes them, as one predicate over the columns."""
+    attributes = Attributes(fields, filters["columns"], case_sensitive=case_sensitive)
+    foreign, keys = filters["foreign"], filters.get("keys", {})
+    return conjunction(
+        tuple(
+            Unknown(text_of(tree), "a function of a user, or of another time zone", keys.get(str(i), ""))
+            if i in foreign
+            else from_catalyst(tree, attributes, timezone=filters["zone"])
+            for i, tree in enumerate(filters["trees"])
+        )
+    )
 
 
 def term_from_catalyst(node: Node, attributes: Attributes, *, timezone: str) -> Term | None:
@@ -106,6 +122,15 @@ def _join(kind: type[And | Or], parts: Sequence[_Part], sql: str) -> _Part:
     return _Part(kind(tuple(children)), depth)
 
 
+def _name_unknown(part: _Part, key: str) -> _Part:
+    """Name what is not understood of a leaf by the key of the leaf, which is true only where all of it is."""
+    predicate = part.predicate
+    if isinstance(predicate, And):
+        children = (replace(child, key=key) if isinstance(child, Unknown) else child for child in predicate.children)
+        return _Part(And(tuple(children)), part.depth)
+    return _Part(replace(predicate, key=key), part.depth) if isinstance(predicate, Unknown) else part
+
+
 class _Reader:
     """Reads the nodes of one filter."""
 
@@ -118,6 +143,8 @@ class _Reader:
     def part(self, node: Node) -> _Part:
         """Read a node."""
         kind = node[0]
+        if isinstance(node[-1], dict):
+            return _name_unknown(self.part(node[:-1]), node[-1]["key"])
         if kind in ("and", "or"):
             return _join(And if kind == "and" else Or, [self.part(part) for part in node[1]], "...")
         if kind == "not":

@@ -23,7 +23,7 @@ from zskip.predicate.sql.leaves import Leaves
 from zskip.predicate.sql.literals import Node
 from zskip.predicate.sql.terms import Terms
 from zskip.predicate.sql.tokens import Token, has_plain_units, hide_escapes, is_deep, mark_calls, shorten, tokens_of
-from zskip.predicate.tree import Predicate, Term, Unknown
+from zskip.predicate.tree import Column, Predicate, Term, Unknown
 
 _UNITS = {*UNITS, *UNIT_ALIASES}
 _CALLS = {*NAMES, *element_tests.NAMES}
@@ -65,6 +65,17 @@ def parse_term(sql: str, columns: Columns, *, timezone: str = "UTC") -> Term:
     'lower(email)'
     """
     return _Text(call_extractions(sql), columns, timezone, lenient=False).term()
+
+
+def parse_condition(sql: str, columns: Columns, *, timezone: str) -> tuple[Predicate, tuple[Column, ...]]:
+    """Read a condition of any functions, and the columns that it names; parts that are not understood are Unknown.
+
+    Raises ColumnError for unknown columns, PredicateError for text that is no condition.
+    """
+    try:
+        return _Text(call_extractions(sql), columns, timezone, lenient=False).condition()
+    except RecursionError:
+        raise PredicateError(f'"{shorten(sql, 200)}" is nested too deeply') from None
 
 
 def parse_side(sql: str, columns: Columns, *, timezone: str, of_elements: bool = False) -> Term | Literal | None:
@@ -129,6 +140,13 @@ class _Text:
         if is_deep(self._tokens):
             raise RecursionError
         return self._leaves.read(self._parse())
+
+    def condition(self) -> tuple[Predicate, tuple[Column, ...]]:
+        """Parse the text as a predicate, and find the columns that it names."""
+        node = self._parse()
+        found = (self._terms.column(column) for column in node.find_all(exp.Column) if column.arg_key != "collate")
+        columns = tuple(dict.fromkeys(column for column in found if column is not None))
+        return self.predicate(), columns
 
     def side(self, *, of_elements: bool = False) -> Term | Literal | None:
         """Parse the text as a term or a literal; None if it is neither.

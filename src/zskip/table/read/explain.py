@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from zskip.errors import InputError
 from zskip.index import BoundIndex
-from zskip.predicate import Predicate, Unknown, conjuncts, nodes, to_sql
+from zskip.predicate import Predicate, Unknown, conjunction, conjuncts, nodes, to_sql
 from zskip.records import Bools, Explanation, LeafReport, Regret, ScanStep, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index, known_rows
@@ -82,6 +82,13 @@ def _steps(
         kept = kept & result.kept
         leaves += result.leaves
         steps.append(_step(to_sql(part, shorten=True), kept, snapshot, bound))
+    if len(others) > 1:
+        # Conditions that only several conjuncts imply.
+        whole = bound.prune(conjunction(tuple(others)))
+        more = [leaf for leaf in whole.leaves if leaf.kind == "matches" and leaf not in leaves]
+        if more:
+            kept, leaves = kept & whole.kept, [*leaves, *more]
+            steps.append(_step("all of these together", kept, snapshot, bound))
     return steps, leaves, kept
 
 

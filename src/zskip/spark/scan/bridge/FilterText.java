@@ -26,11 +26,16 @@ public final class FilterText implements Function<Object, Object> {
     List<Object> trees = new ArrayList<>();
     Map<String, String> columns = new LinkedHashMap<>();
     List<Integer> foreign = new ArrayList<>();
+    Map<String, String> keys = new LinkedHashMap<>();
     for (int i = 0; i < all.size(); i++) {
       Expression filter = (Expression) all.get(i);
       FilterTree tree = new FilterTree();
       trees.add(tree.of(filter));
-      if (!tree.isPlain && isForeign(filter, zone)) foreign.add(i);
+      if (!tree.isPlain && isForeign(filter, zone)) {
+        foreign.add(i);
+        String key = ExpressionKey.of(filter);
+        if (key != null) keys.put(String.valueOf(i), key);
+      }
       for (Attribute column : Scala.list(filter.references().toSeq())) {
         columns.put(column.sql(), column.name());
       }
@@ -40,6 +45,7 @@ public final class FilterText implements Function<Object, Object> {
     described.put("trees", trees);
     described.put("columns", columns);
     described.put("foreign", foreign);
+    if (!keys.isEmpty()) described.put("keys", keys);
     return Json.write(described);
   }
 

@@ -80,12 +80,30 @@ final class FilterTree {
       return list(kind == And.class ? "and" : "or", parts);
     }
     if (kind == Not.class) return list("not", of(child(node, 0), depth + 1));
-    if (kind == IsNull.class) return list("null", text(node), side(child(node, 0)));
+    if (kind == IsNull.class) return keyed(node, list("null", text(node), side(child(node, 0))));
     if (kind == IsNotNull.class) {
-      return list("not null", text(node), side(child(node, 0)));
+      return keyed(node, list("not null", text(node), side(child(node, 0))));
     }
     Object leaf = leaf(node, kind);
-    return leaf == null ? text("sql", node) : leaf;
+    return keyed(node, leaf == null ? text("sql", node) : leaf);
+  }
+
+  /** A leaf and the key of its condition, if Python might not understand it. */
+  private Object keyed(Expression node, Object leaf) {
+    List<Object> parts = new ArrayList<>((List<?>) leaf);
+    boolean isText = parts.get(0).equals("sql") || parts.get(0).equals("unknown");
+    String key = isInLambda || !isText && isSimple(node) ? null : ExpressionKey.of(node);
+    if (key != null) parts.add(Collections.singletonMap("key", key));
+    return parts;
+  }
+
+  /** Whether an expression is about a column itself. */
+  private static boolean isSimple(Expression node) {
+    List<Expression> children = Scala.list(node.children());
+    for (Expression child : children) {
+      if (!(child instanceof Literal) && child.getClass() != AttributeReference.class) return false;
+    }
+    return true;
   }
 
   /** A comparison, a list, a test of texts, or a boolean column; null for others. */

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zskip.index.store.cache import ByteCache
-from zskip.predicate import Attributes, Predicate, Unknown, conjunction, from_catalyst
+from zskip.predicate import Predicate, from_filters
 from zskip.predicate.sql.catalyst import text_of
 from zskip.records import Field
 from zskip.spark.jvm.compiled.janino import invoke, singleton
@@ -69,16 +69,7 @@ _CACHE: ByteCache[Hashable, Any] = ByteCache(64 << 20)
 
 
 def _bind(described: str, fields: tuple[Field, ...], case_sensitive: bool) -> Predicate:
-    filters = Filters(described=described)._read()
-    attributes = Attributes(fields, filters["columns"], case_sensitive=case_sensitive)
-    return conjunction(
-        tuple(
-            Unknown(text_of(tree), "a function of a user, or of another time zone")
-            if i in filters["foreign"]
-            else from_catalyst(tree, attributes, timezone=filters["zone"])
-            for i, tree in enumerate(filters["trees"])
-        )
-    )
+    return from_filters(Filters(described=described)._read(), fields, case_sensitive=case_sensitive)
 
 
 def read_filters(jvm: Jvm, filters: JavaObject) -> Filters:
