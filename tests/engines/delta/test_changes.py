@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import threading
 import time
 import warnings
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tiers
 from random_changes import KINDS, ROWS, random_source, random_statement
+from two_sessions import run_amid
 
 import zskip
 from zskip.errors import ZskipWarning
@@ -190,35 +190,13 @@ def test_two_sessions_conflict_as_without_zskip(spark: SparkSession, tmp_path: P
     outcomes = []
     files: list[int] = []
     for is_enabled in (False, True):
-        path, started, go = (str(tmp_path / f"{name} {is_enabled}") for name in ("t", "started", "go"))
+        path = str(tmp_path / f"t {is_enabled}")
         write(spark, path)
         zskip.table(spark, path).index()
-
-        def wait(value: int, started: str = started, go: str = go) -> int:
-            Path(started).touch()
-            while not Path(go).exists():
-                time.sleep(0.01)
-            return value
-
-        spark.udf.register("wait", wait, "bigint")
         merge = f"MERGE INTO delta.`{path}` t USING (SELECT wait(7) AS k) o ON t.k = o.k WHEN MATCHED THEN DELETE"
         (zskip.enable if is_enabled else zskip.disable)(spark)
-        errors: list[str] = []
-
-        def change(merge: str = merge, path: str = path, errors: list[str] = errors) -> None:
-            try:
-                spark.sql(merge).collect()
-            except Exception as error:
-                errors.append(type(error).__name__)
-            files.extend(scan.files for scan in zskip.scans(spark)[:1] if scan.table == path)
-
-        thread = threading.Thread(target=change)
-        thread.start()
-        while not Path(started).exists() and thread.is_alive():
-            time.sleep(0.01)
-        spark.newSession().sql(other.format(t=f"delta.`{path}`")).collect()
-        Path(go).touch()
-        thread.join()
-        outcomes.append((errors, sorted(map(str, spark.read.format("delta").load(path).collect()))))
+        error, scans = run_amid(spark, tmp_path / f"{is_enabled}", merge, other.format(t=f"delta.`{path}`"))
+        files.extend(scan.files for scan in scans[:1] if scan.table == path)
+        outcomes.append((type(error), sorted(map(str, spark.read.format("delta").load(path).collect()))))
     assert outcomes[0] == outcomes[1]
     assert files == [1], "the search of the enabled session"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
-import time
 import uuid
 import warnings
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 import tiers
 from pyspark.sql import functions as F
 from random_changes import KINDS, ROWS, random_source, random_statement
+from two_sessions import run_amid
 
 import zskip
 from zskip.errors import ZskipWarning
@@ -224,35 +223,13 @@ def test_two_sessions_conflict_as_without_zskip(
     for is_enabled in (False, True):
         table = write(spark, mode, 2, **{f"write.{verb}.isolation-level": isolation for verb in ("merge", "update")})
         zskip.table(spark, table).index()
-        started, go = (str(tmp_path / f"{name} {is_enabled}") for name in ("started", "go"))
-
-        def wait(value: int, started: str = started, go: str = go) -> int:
-            Path(started).touch()
-            while not Path(go).exists():
-                time.sleep(0.01)
-            return value
-
-        spark.udf.register("wait", wait, "bigint")
         source = f"(SELECT * FROM parquet.`{tmp_path / 'source'}` CROSS JOIN (SELECT wait(id) AS w FROM range(1)))"
         merge = f"MERGE INTO {table} t USING {source} o ON t.k = o.k WHEN MATCHED THEN UPDATE SET s = string(o.w)"
         (zskip.enable if is_enabled else zskip.disable)(spark)
-        errors: list[str] = []
-
-        def change(merge: str = merge, table: str = table, errors: list[str] = errors) -> None:
-            try:
-                spark.sql(merge).collect()
-            except Exception as error:
-                cause = str(error).partition("ValidationException: ")[2].splitlines()
-                errors.append(type(error).__name__ + str(cause[:1]).partition(":")[0].replace(table, "t"))
-            files.extend(scan.files for scan in zskip.scans(spark) if scan.table and scan.table.endswith(table[-12:]))
-
-        thread = threading.Thread(target=change)
-        thread.start()
-        while not Path(started).exists() and thread.is_alive():
-            time.sleep(0.01)
-        spark.newSession().sql(other.format(t=table)).collect()
-        Path(go).touch()
-        thread.join()
-        outcomes.append((errors, sorted(map(str, spark.table(table).collect()))))
+        error, scans = run_amid(spark, tmp_path / f"{is_enabled}", merge, other.format(t=table))
+        cause = str(error).partition("ValidationException: ")[2].splitlines()
+        reason = str(cause[:1]).partition(":")[0].replace(table, "t")
+        files.extend(scan.files for scan in scans if scan.table and scan.table.endswith(table[-12:]))
+        outcomes.append((type(error), reason, sorted(map(str, spark.table(table).collect()))))
     assert outcomes[0] == outcomes[1]
     assert files == [1], "the scan of the enabled session"
