@@ -117,7 +117,7 @@ def main() -> None:
     """Measure, and print the figures."""
     options = measure.arguments(
         __doc__ or "", scale=1.0, files=64, rounds=3, formats=",".join(FORMATS), cases="1000,100000,day,spread",
-        joins="auto",
+        joins="auto", sides="plain,zskip,unsorted",
     )  # fmt: skip
     data.emptied(EVENTS)
     conf = session.readers_conf(("delta", "iceberg"), HOME)
@@ -131,8 +131,11 @@ def main() -> None:
     for case in [case for case in CASES if case.name in options.cases.split(",")]:
         changes = changes_of(spark, source, case)
         for name in options.formats.split(","):
-            targets = {by: table(spark, name, source, options.files, by) for by in (case.by, "")}
-            measured = compared(targets[case.by], targets[""], case, changes, options.rounds)
+            order = {side: "" if side == "unsorted" else case.by for side in options.sides.split(",")}
+            sides = {
+                side: (table(spark, name, source, options.files, by), side != "plain") for side, by in order.items()
+            }
+            measured = compared(sides, case, changes, options.rounds)
             figures |= {f"{name}_{case.name}_{key}": value for key, value in measured.items()}
             measure.log(f"{name} {case.name}: {measured}")
     measure.emit(figures, options.json)
@@ -177,13 +180,13 @@ def table(spark: Any, name: str, source: Path, files: int, by: str) -> Target:
     return target
 
 
-def compared(clustered: Target, unsorted: Target, case: Case, changes: str, rounds: int) -> dict[str, Any]:
-    """The figures of one MERGE."""
-    sides = {"plain": (clustered, False), "zskip": (clustered, True), "unsorted": (unsorted, True)}
+def compared(sides: dict[str, tuple[Target, bool]], case: Case, changes: str, rounds: int) -> dict[str, Any]:
+    """The figures of one MERGE; sides: `plain`, `zskip` and maybe others, each a table and whether zskip is enabled."""
     took: dict[str, list[float]] = {side: [] for side in sides}
     read: dict[str, tuple[int, int]] = {}
     rows = set()
     versions = {side: target.version() for side, (target, _) in sides.items()}
+    clustered = sides["plain"][0]
     size = clustered.size()
     for number in range(rounds + 1):
         for side, (target, is_enabled) in sides.items():

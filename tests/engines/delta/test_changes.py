@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import tiers
+from pyspark.sql import functions as F
 from random_changes import KINDS, ROWS, random_source, random_statement
 from two_sessions import run_amid
 
@@ -102,6 +103,24 @@ def test_statements_read_the_files_that_they_change(
     twice = "(SELECT id + 200 - id AS k FROM range(2)) o"
     with zskip.enabled(spark), pytest.raises(Exception, match="DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW"):
         spark.sql(f"MERGE INTO delta.`{path}` t USING {twice} ON t.k = o.k {update}")
+
+
+@pytest.mark.parametrize("way", ["mergeInto", "DeltaTable"])
+def test_methods_skip_files_as_statements_do(spark: SparkSession, tmp_path: Path, way: str) -> None:
+    path = str(tmp_path / "t")
+    write(spark, path)
+    zskip.table(spark, path).index()
+    source = spark.sql("SELECT 100L + id AS k, 1L AS v, 'x' AS s, 0 AS p FROM range(2)").alias("o")
+    with zskip.enabled(spark):
+        if way == "mergeInto":
+            spark.sql(f"CREATE TABLE merged USING delta LOCATION '{path}'")
+            source.mergeInto("merged", F.expr("merged.k = o.k")).whenMatched().updateAll().merge()
+            spark.sql("DROP TABLE merged")
+        else:
+            table = spark._jvm.io.delta.tables.DeltaTable.forPath(spark._jsparkSession, path)
+            getattr(table, "as")("t").merge(source._jdf, "t.k = o.k").whenMatched().updateAll().execute()
+        assert zskip.scans(spark)[0].files == 1
+    assert spark.read.format("delta").load(path).where("s = 'x'").count() == 2
 
 
 def test_a_merge_that_cannot_be_pruned_runs_as_without_zskip(
