@@ -25,12 +25,16 @@ from zskip.records import Bools, Floats, Ints, Snapshot
 
 Ranges = Mapping[int, tuple[Any, Any]]
 """Lowest and highest value by the number of the column, None for an open end; in the form of its type."""
-WORTH = 0.45
+WORTH = 0.65
 """A batch of the whole table must lower the rows that queries read by this part of the least possible, a smaller batch
 by less in proportion to its bytes. A higher value writes less, a lower one reads less."""
-_STAYS = 0.5
+_STAYS = 0.4
 """A factor of WORTH for neighboring files that lie apart from all others. Later files, such as another day's, will
 hardly overlap them, so the rewritten files stay."""
+_FINER, _SMALL = 0.45, 0.4
+"""The part by which files of a small batch are smaller than the target, and the part of it below which files are merged
+out of order. The fewer files a batch has, the wider they are; smaller ones are read less until a larger batch takes
+them in."""
 _CANDIDATES = 8, 96, 16_000
 """Batch sizes to try in each partition, twice: the fewest, the most, and the total over all partitions."""
 _GRID, _ROUNDING = 1 << 13, 1e-6
@@ -336,8 +340,17 @@ def _prefix(
         saves = float(reads[k - 1]) - after
         net = saves / least - worth * float(bytes_[k - 1]) / size
         if saves > 0 and net > (0.0 if best is None else best[0]):
-            best = net, _batch(costs, np.sort(order[:k]), files, saves)
+            best = net, _batch(costs, np.sort(order[:k]), _finer(files, float(bytes_[k - 1]) / size), saves)
     return best
+
+
+def _finer(files: int, share: float) -> int:
+    """The number of files of a batch with a share (0 to 1) of its partition; what it saves is counted without that.
+
+    >>> _finer(100, 1.0), _finer(10, 0.1)
+    (100, 17)
+    """
+    return round(files / (1 - _FINER * math.sqrt(max(1 - share, 0.0))))
 
 
 def _batch(costs: _Costs, positions: Ints, files: int, saves: float) -> Batch:
@@ -361,7 +374,7 @@ def _ks(most: int, tries: int) -> list[int]:
     return sorted({*range(1, min(most, tries) + 1), *np.geomspace(1, most, tries).astype(int).tolist(), most})
 
 
-def _files(size: int, target: int) -> int:
+def _files(size: int, target: float) -> int:
     return max(1, round(size / target))
 
 
@@ -390,7 +403,7 @@ def _merges(
     for batch in chosen:
         others[batch.positions] = False
     positions = np.flatnonzero(others)
-    bins = [positions[small] for small in pack(snapshot.take(positions), target, -(-target // 2))]
+    bins = [positions[small] for small in pack(snapshot.take(positions), target, math.ceil(_SMALL * target))]
     is_alone = others & (deleted > 0) & (deleted >= _MOSTLY_DELETED * (costs.rows + deleted))
     is_alone[[position for files in bins for position in files]] = False
     merges, limited = [], False
