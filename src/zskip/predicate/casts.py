@@ -10,14 +10,17 @@ from zskip.predicate.type_names import named_type, sql_name
 from zskip.types import INTEGERS, DataType
 
 
-def cast_term(term: Term, target: str, timezone: str) -> Term | None:
-    """Cast a term; None for casts that do not keep the order."""
+def cast_term(term: Term, target: str, timezone: str, *, strict: bool = False) -> Term | None:
+    """Cast a term; None for casts that do not keep the order.
+
+    strict: whether it is known that the cast follows ANSI, as `try_cast` does, so that '1.5' is no INT.
+    """
     if target == sql_name(term.type):
         return term if term.type.name != "string" else None  # Lengths and collations are strings to sqlglot, too.
     if term.type.is_time and (clock := DataType(target.lower())).is_time:
         return term if clock.time_unit <= term.type.time_unit else None
     if term.type.name == "variant" or (isinstance(term, Opaque) and term.type.name == "string"):
-        return opaque.cast(term, target, timezone)
+        return opaque.cast(term, target, timezone, strict=strict)
     return functions.cast(term, named_type(target), timezone)
 
 

@@ -77,8 +77,10 @@ _VARIANT_TYPES = {"boolean", "byte", "short", "integer", "long", "float", "doubl
 _TYPE_NAMES = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT"}
 _OF_ZONES = ("string", "date")
 """Types that the time zone of a session decides, where a variant holds a timestamp."""
-_TEXT_CASTS = {"DOUBLE": _DOUBLE, "DATE": DataType("date")}
-"""Casts of texts that mean the same in all modes of a session, or fail."""
+_TEXT_CASTS = ("DOUBLE", "DATE", "BOOLEAN")
+"""Casts of texts that mean the same in all modes of a session, or fail, as those to decimals do."""
+_STRICT_CASTS = ("INT", "BIGINT")
+"""Casts of texts that cut 1.5 to 1 where a session does not follow ANSI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +168,19 @@ def variant_get(value: Term, path: str, target: str, timezone: str) -> Opaque | 
     return Opaque("try_variant_get", (value, steps, f"'{name.lower()}'"), data_type, zone)
 
 
-def cast(term: Term, target: str, timezone: str) -> Opaque | None:
-    """Cast a variant, or a text where all modes of a session agree; null where that fails. None for other casts."""
+def cast(term: Term, target: str, timezone: str, *, strict: bool = False) -> Opaque | None:
+    """Cast a variant, or a text where all modes of a session agree; null where that fails. None for other casts.
+
+    strict: as in `cast_term`. A text such as 12:30 is a TIMESTAMP of today, another one each day.
+    """
     if term.type == _VARIANT:
         parts = term.arguments[:2] if isinstance(term, Opaque) else (term, "'$'")
         value, path = parts
         is_known = not isinstance(value, str) and isinstance(path, str)
         return variant_get(value, path, target, timezone) if is_known else None  # type: ignore[arg-type]
-    if isinstance(term, Opaque) and term.type == _STRING and target in _TEXT_CASTS:
-        return Opaque("try_cast", (term, target), _TEXT_CASTS[target])
+    is_known = target in _TEXT_CASTS or target.startswith("DECIMAL(") or (strict and target in _STRICT_CASTS)
+    if isinstance(term, Opaque) and term.type == _STRING and is_known:
+        return Opaque("try_cast", (term, target.replace(" ", "")), named_type(target))
     return None
 
 

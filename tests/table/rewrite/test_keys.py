@@ -510,3 +510,89 @@ def test_files_whose_variants_are_shredded_otherwise(spark: SparkSession, tmp_pa
     table.append(spark.range(400, 401).selectExpr("id", row, "named_struct('w', array(v)) AS st"))
     table.compact()
     assert spark.read.parquet(path).count() == 401
+
+
+CASTS = ["INT", "BIGINT", "DECIMAL(9,2)", "DECIMAL(38,10)", "BOOLEAN", "DOUBLE"]
+ODD_TEXTS = ["12.7", ".", " 7 ", "1e2", "t", "nine", "", "99999999999"]
+
+
+def casts_of_texts(spark: SparkSession, path: Path) -> None:
+    odd = f"element_at(array({', '.join(map(repr, ODD_TEXTS))}), CAST(id % {len(ODD_TEXTS)} + 1 AS INT))"
+    # The last files hold odd texts; some of them are an INT where a session does not follow ANSI.
+    text = f"IF(id >= 3000, {odd}, CAST(id DIV 10 AS STRING))"
+    js = f"to_json(named_struct('n', {text}, 'b', IF(id < 1000, 'true', 'no'))) AS js"
+    spark.range(0, 4000, 1, 16).selectExpr("id", js).write.parquet(str(path))
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_sketches_of_casts_of_texts(spark: SparkSession, tmp_path: Path, ansi: str) -> None:
+    path = tmp_path / "t"
+    casts_of_texts(spark, path)
+    table, before = zskip.table(spark, str(path)), spark.conf.get("spark.sql.ansi.enabled")
+    names = {cast: f"get_json_object(js, '$.{'b' if cast == 'BOOLEAN' else 'n'}')" for cast in CASTS}
+    kinds = {cast: "values(9)" if cast == "BOOLEAN" else "ranges(8)" for cast in CASTS}
+    table.index(sketches=[f"{kinds[cast]}:TRY_CAST({names[cast]} AS {cast})" for cast in CASTS])
+    try:
+        spark.conf.set("spark.sql.ansi.enabled", ansi)
+        whole = spark.read.parquet(str(path))
+        for cast, form in itertools.product(CASTS, ("try_cast", "cast")):
+            term = f"{form}({names[cast]} AS {cast})"
+            tests = [f"{term} = 12", f"{term} BETWEEN 100 AND 120", f"{term} IN (0, 7, 290)", f"{term} IS NULL"]
+            if cast == "BOOLEAN":
+                tests = [f"{term} = true", f"NOT {term}", f"{term} IS NULL"]
+            for where in tests:
+                try:
+                    expected = rows_of(whole.where(where))
+                except Exception:
+                    assert (ansi, form) == ("true", "cast"), where
+                    continue
+                assert rows_of(table.df().where(where)) == expected, where
+                with zskip.enabled(spark):
+                    assert rows_of(spark.read.parquet(str(path)).where(where)) == expected, where
+                (scan,) = zskip.scans(spark)
+                is_other = (ansi, form) == ("false", "cast") and cast in ("INT", "BIGINT")
+                assert scan.files == 16 if is_other else scan.files < 16, where
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+
+
+def test_a_cast_of_a_text_is_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    casts_of_texts(spark, tmp_path / "t")
+    table = zskip.table(spark, str(tmp_path / "t"))
+    with pytest.raises(ColumnError, match="no expression that rows can be clustered by"):
+        table.optimize(by=["CAST(get_json_object(js, '$.n') AS INT)"], curve="linear", files=8)
+    key = "TRY_CAST(get_json_object(js, '$.n') AS INT)"
+    assert table.optimize(by=[key.lower()], curve="linear", files=8).by == (key,)
+    expected = rows_of(spark.read.parquet(str(tmp_path / "t")).where(f"{key} BETWEEN 100 AND 120"))
+    assert rows_of(table.df().where(f"{key} BETWEEN 100 AND 120")) == expected
+    assert table.last_scan is not None
+    assert table.last_scan.files <= 2
+
+
+@needs_variants
+def test_paths_into_variants_that_a_scan_has_taken_in(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    v = 'parse_json(concat(\'{"a":\', id, \', "s": "x\', id DIV 100, \'", "b": {"c": [\', id DIV 10, \']}}\')) AS v'
+    spark.range(0, 3200, 1, 16).selectExpr("id", v, "1 AS one").selectExpr(
+        "id", "v", "named_struct('v', v) AS st"
+    ).write.parquet(path)
+    table = zskip.table(spark, path)
+    paths = ["v:a::int", "v:s::string", "st.v:b.c[0]::bigint"]
+    table.index(sketches=[f"ranges(4):{one}" for one in paths])
+    wheres = {
+        "variant_get(v, '$.a', 'int') >= 3000": 1,
+        "v:a::int >= 1000 AND v:s::string = 'x12'": 2,
+        "st.v:b.c[0]::bigint < 20 OR try_variant_get(v, '$.a', 'int') = 777": 2,
+        "v:a::int = 5 AND v IS NOT NULL": 1,
+        "try_variant_get(v, '$.s', 'string') IN ('x3', 'x31')": 3,
+    }
+    frame = spark.read.parquet(path)
+    for where, files in wheres.items():
+        for columns in (["id"], ["id", "v:s::string AS s", "st.v"], ["count(*)"]):
+            expected = rows_of(frame.where(where).selectExpr(*columns))
+            with zskip.enabled(spark):
+                enabled = spark.read.parquet(path).where(where).selectExpr(*columns)
+                assert rows_of(enabled) == expected, where
+            (scan,) = zskip.scans(spark)
+            assert scan.files <= files, where
+            assert rows_of(table.df().where(where).selectExpr(*columns)) == expected

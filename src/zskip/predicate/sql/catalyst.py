@@ -44,6 +44,7 @@ Node = Sequence[Any]
 _DEEPEST = 100
 """The deepest nesting of operators, since later walks along the tree are recursive."""
 _DEEPEST_CAST = 16
+_CASTS = ("cast", "strict cast")
 _TEXT_TESTS: dict[str, TextTest] = {"starts": StartsWith, "ends": EndsWith, "contains": Contains}
 
 
@@ -233,13 +234,14 @@ class _Reader:
                 return self._attributes.find([*name_parts(node[1]), *node[2:]])
             except ColumnError:
                 return None
-        if kind == "cast":
-            casts = [node[2]]
-            while (node := node[1])[0] == "cast":
-                casts.append(node[2])
+        if kind in _CASTS:
+            casts = [node]
+            while (node := node[1])[0] in _CASTS:
+                casts.append(node)
             term = self._term(node) if len(casts) <= _DEEPEST_CAST else None
-            for target in reversed(casts):
-                term = None if term is None else cast_term(term, target.replace(",", ", "), self._timezone)
+            for kind, _, target in reversed(casts):
+                name, strict = target.replace(",", ", "), kind == "strict cast"
+                term = None if term is None else cast_term(term, name, self._timezone, strict=strict)
             return term
         if kind == "call":
             return calls.call(node[1], [self._side(side) for side in node[2]], self._timezone)

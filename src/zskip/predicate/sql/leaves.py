@@ -88,6 +88,8 @@ class Leaves:
             return Constant(bool(node.this))
         if isinstance(node, exp.Null):
             return Constant(None)
+        if isinstance(node, exp.Cast):
+            return self._boolean_term(node)
         handler = self._HANDLERS.get(type(node))
         has_other_arguments = any(value and key not in _ARGUMENTS for key, value in node.args.items())
         predicate = None if handler is None or has_other_arguments else handler(self, node)
@@ -193,7 +195,7 @@ class Leaves:
             return None
         return term, str(literal.value)
 
-    def _boolean_column(self, node: Node) -> Predicate | None:
+    def _boolean_term(self, node: Node) -> Predicate | None:
         return is_true(self._term(node))
 
     _HANDLERS: dict[type[Node], Callable[[Leaves, Node], Predicate | None]] = {  # noqa: RUF012
@@ -209,8 +211,8 @@ class Leaves:
         **dict.fromkeys(_TEXT_TESTS, _text_test),
         exp.Like: _like,
         exp.Escape: _escape,
-        exp.Column: _boolean_column,
-        exp.Dot: _boolean_column,
+        exp.Column: _boolean_term,
+        exp.Dot: _boolean_term,
     }
 
     def _term(self, node: Node) -> Term | None:

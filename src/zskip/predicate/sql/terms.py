@@ -103,7 +103,8 @@ class Terms:
 
     def _cast(self, node: Node) -> Term | None:
         inner = self.find(node.this)
-        return None if inner is None else cast_term(inner, type_name(node.to), self._timezone)
+        strict = bool(node.args.get("safe"))
+        return None if inner is None else cast_term(inner, type_name(node.to), self._timezone, strict=strict)
 
     def _to_date(self, node: Node) -> Term | None:
         return self._call("to_date", self.side(node.this))

@@ -36,6 +36,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.NumericType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -125,7 +126,7 @@ final class FilterTree {
     if (kind == EndsWith.class) return test("ends", node);
     if (kind == Contains.class) return test("contains", node);
     if (COLLECTIONS.contains(kind.getSimpleName())) return elements(node, kind.getSimpleName());
-    boolean isColumn = kind == AttributeReference.class || kind == GetStructField.class;
+    boolean isColumn = kind == AttributeReference.class || kind == GetStructField.class || kind == Cast.class;
     return isColumn ? list("true", text(node), side(node)) : null;
   }
 
@@ -237,7 +238,8 @@ final class FilterTree {
       String target = node.dataType().sql();
       if (CASTS.contains(target) || node.dataType() instanceof DecimalType || target.startsWith("TIME(")) {
         if (!(node.dataType() instanceof NumericType)) isPlain = false;
-        return list("cast", side(child(node, 0)), target);
+        boolean isLegacy = ((Cast) node).evalMode().toString().equals("LEGACY");
+        return list(isLegacy ? "cast" : "strict cast", side(child(node, 0)), target);
       }
     }
     Object call = call(node);
@@ -286,6 +288,17 @@ final class FilterTree {
     if (path == null) return null;
     String target = node.dataType().sql().toLowerCase();
     return "try_variant_get(" + typed(child(node, 0)).sql() + ", " + path + ", '" + target + "')";
+  }
+
+  /** A relation's columns, with the parts that a scan reads of a variant as the variant that they are taken out of. */
+  static DataType whole(DataType type) {
+    if (!(type instanceof StructType)) return type;
+    StructType columns = new StructType();
+    for (StructField field : ((StructType) type).fields()) {
+      if (field.metadata().contains(VARIANT)) return DataType.fromJson("\"variant\"");
+      columns = columns.add(field.name(), whole(field.dataType()), field.nullable(), field.metadata());
+    }
+    return columns.equals(type) ? type : columns;
   }
 
   /** The same expression, in which what is taken out of variants is printed with its type. */

@@ -144,11 +144,12 @@ final class IndexedTables {
     String[] mapping = isDelta ? Delta.mapping(relation.location()) : new String[2];
     List<String> mapped = Arrays.asList(mapping);
     Object session = relation.sparkSession();
-    Object key = key(root, sensitive, Arrays.asList(partitions, relation.dataSchema(), mapped), session);
+    StructType columns = (StructType) FilterTree.whole(relation.dataSchema());
+    Object key = key(root, sensitive, Arrays.asList(partitions, columns, mapped), session);
     Opened known = opened(key, stamp, session);
     if (known != null) return known.index;
-    BoundIndex index = open(root, relation, sensitive, mapping);
-    put(key, new Opened(stamp, index, session, relation.dataSchema().size()));
+    BoundIndex index = open(root, relation, columns.json(), sensitive, mapping);
+    put(key, new Opened(stamp, index, session, columns.size()));
     return index;
   }
 
@@ -219,8 +220,7 @@ final class IndexedTables {
     }
   }
 
-  private BoundIndex open(Path root, HadoopFsRelation relation, Boolean sensitive, String[] mapping) {
-    String data = relation.dataSchema().json();
+  private BoundIndex open(Path root, HadoopFsRelation relation, String data, Boolean sensitive, String[] mapping) {
     String partitions = relation.partitionSchema().json();
     Object session = relation.sparkSession();
     Object answer = python.ask(
