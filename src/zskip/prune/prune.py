@@ -30,6 +30,7 @@ from zskip.predicate import (
     columns_under,
     implied_tests,
     is_opaque,
+    nodes,
     term_sql,
     terms_of,
     to_sql,
@@ -38,7 +39,10 @@ from zskip.prune import monotone
 from zskip.prune.evaluate import StatsSource, evaluate, evaluate_terms, presence
 from zskip.prune.outcomes import Outcomes
 from zskip.records import Bools, ColumnStats, LeafReport, PruneResult
-from zskip.sketch import Answer, FileSketches
+from zskip.sketch import Answer, FileSketches, normal
+
+_MOST_NODES = 1_000
+"""Longer filters are not compared with the conditions of sketches."""
 
 
 def prune(predicate: Predicate, stats: StatsSource, sketches: FileSketches | None = None) -> PruneResult:
@@ -49,11 +53,11 @@ def prune(predicate: Predicate, stats: StatsSource, sketches: FileSketches | Non
     """
     evaluation = _Evaluation(stats, sketches)
     outcomes = evaluation.outcomes(predicate)
-    if sketches is None or not sketches.conditions:
-        return PruneResult(kept=outcomes.may_true, full=outcomes.full, leaves=tuple(evaluation.leaves))
-    may_match, reports = sketches.match(predicate)
-    kept = outcomes.may_true & may_match
-    return PruneResult(kept=kept, full=outcomes.full & may_match, leaves=(*evaluation.leaves, *reports))
+    result = PruneResult(kept=outcomes.may_true, full=outcomes.full, leaves=tuple(evaluation.leaves))
+    if sketches is None or not sketches.conditions or sum(1 for _ in nodes(predicate)) > _MOST_NODES:
+        return result
+    may_match, reports = sketches.match(normal(predicate))
+    return replace(result, kept=result.kept & may_match, leaves=(*result.leaves, *reports))
 
 
 def outcomes(predicate: Predicate, stats: StatsSource, sketches: FileSketches | None = None) -> Outcomes:

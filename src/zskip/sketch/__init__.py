@@ -3,7 +3,7 @@
 from zskip.sketch.base import Answer, LeftOut, Sketch, counted
 from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
 from zskip.sketch.guard import BuiltState, StateBuilder, ask, fit_budget, read_states
-from zskip.sketch.implication import subjects
+from zskip.sketch.implication import implies, normal, subjects
 from zskip.sketch.kinds.bloom import Bloom
 from zskip.sketch.kinds.geo import Geo, geo_distance
 from zskip.sketch.kinds.matches import Matches
@@ -33,7 +33,9 @@ __all__ = [
     "counted",
     "fit_budget",
     "geo_distance",
+    "implies",
     "kinds",
+    "normal",
     "pack_arrays",
     "parse_sketch",
     "parse_sketch_on",

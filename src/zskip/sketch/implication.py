@@ -36,8 +36,6 @@ from zskip.predicate import (
 )
 from zskip.types import Encoded
 
-MOST_NODES = 1_000
-"""Longer filters imply nothing here."""
 _OPPOSITES = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _EXCHANGED = {">": "<", ">=": "<="}
 

@@ -34,7 +34,7 @@ from zskip.predicate.sql.tokens import elements, shorten, tokens_of
 from zskip.records import Bools, LeafReport
 from zskip.sketch.base import Answer, Sketch
 from zskip.sketch.guard import ask
-from zskip.sketch.implication import MOST_NODES, goal_subjects, implies, is_exact, normal
+from zskip.sketch.implication import goal_subjects, implies, is_exact, normal
 from zskip.sketch.kinds.matches import Matches
 from zskip.sketch.recipe import Recipe, recipe_of, struct_of
 from zskip.sketch.registry import parse_sketch
@@ -47,8 +47,8 @@ class SketchOn:
 
     sketch: Sketch
     terms: tuple[Term, ...]
-    readings: tuple[Predicate, ...] = ()
-    """The condition of `matches` as zskip understands it, in each way in which filters may come (`normal`)."""
+    condition: Predicate | None = None
+    """That of `matches`, as zskip understands it (`normal`); None where it cannot be told from others."""
     described: str = field(default="", compare=False)
     """What Spark made of the condition, as `FilterText.java` describes it; empty where no session did."""
 
@@ -70,13 +70,13 @@ class SketchOn:
     @cached_property
     def subjects(self) -> frozenset[Hashable]:
         """What a filter is about that implies the condition, at least in some part."""
-        return frozenset().union(*map(goal_subjects, self.readings))
+        return frozenset() if self.condition is None else goal_subjects(self.condition)
 
     @property
     def known_terms(self) -> list[Term]:
         """All terms, those that zskip understands of a condition too."""
-        leaves = [part for reading in self.readings for part in nodes(reading) if isinstance(part, Leaf)]
-        return [*self.terms, *(term for leaf in leaves for term in terms_of(leaf))]
+        parts = () if self.condition is None else nodes(self.condition)
+        return [*self.terms, *(term for part in parts if isinstance(part, Leaf) for term in terms_of(part))]
 
     def recipe(self, column: Callable[[Term], str]) -> Recipe:
         """Return how its values are computed; column: as for `recipe_of`."""
@@ -103,31 +103,23 @@ class FileSketches:
     def match(self, predicate: Predicate) -> tuple[Bools, list[LeafReport]]:
         """(files,) where a filter may be true by the conditions that it implies; a report of each that rules out files.
 
-        The branches of an OR imply conditions of their own.
+        predicate: as `normal` gives it. The branches of an OR imply conditions of their own.
         """
         may_match: Bools = np.ones(self.files, np.bool_)
-        parts = tuple(conjuncts(normal(predicate))) if self.conditions else ()
-        if not parts or sum(1 for part in parts for _ in nodes(part)) > MOST_NODES:
-            return may_match, []
-        return self._match(parts)
-
-    def _match(self, parts: Sequence[Predicate]) -> tuple[Bools, list[LeafReport]]:
-        may_match: Bools = np.ones(self.files, np.bool_)
         reports: list[LeafReport] = []
-        for on, states in self.conditions:
-            if any(implies(parts, reading) for reading in on.readings):
-                known = states()
-                if known is not None and known.shape == (self.files,) and not known.all():
-                    may_match &= known
-                    skipped = int(np.count_nonzero(~known))
+        parts = tuple(conjuncts(predicate))
+        for on, read_stack in self.conditions:
+            if on.condition is not None and implies(parts, on.condition):
+                stack = read_stack()
+                if stack is not None and not stack.all():
+                    may_match &= stack
+                    skipped = int(np.count_nonzero(~stack))
                     reports.append(LeafReport(sql=shorten(str(on), 200), skipped=skipped, kind="matches"))
         for part in parts:
             if isinstance(part, Or):
-                branches = [self._match(tuple(conjuncts(branch))) for branch in part.children]
-                some = np.logical_or.reduce([branch for branch, _ in branches])
-                if not some.all():
-                    may_match &= some
-                    reports += [report for _, inner in branches for report in inner if report not in reports]
+                branches = [self.match(branch) for branch in part.children]
+                may_match &= np.logical_or.reduce([branch for branch, _ in branches])
+                reports += [report for _, inner in branches for report in inner if report not in reports]
         return may_match, reports
 
 
@@ -151,24 +143,22 @@ def parse_sketch_on(text: str, columns: Columns, *, timezone: str = "UTC", descr
 
 
 def _condition_on(sketch: Sketch, sql: str, columns: Columns, timezone: str, described: str) -> SketchOn:
-    predicate, named = parse_condition(sql, columns, timezone=timezone)
-    if not named:
-        raise InputError(f"{sketch}:{sql}: the condition is the same for every row; take one on columns")
+    if described:
+        filters = json.loads(described)
+        predicate = from_filters(filters, columns.fields, case_sensitive=columns.case_sensitive)
+        fields = map(columns.resolve, dict.fromkeys((name,) for name in filters["columns"].values()))
+        named = tuple(Column(field.path, field.type) for field in fields)
+    else:
+        predicate, named = parse_condition(sql, columns, timezone=timezone)
     padded = next((column for column in named if column.type.is_char), None)
     if padded is not None:
         raise InputError(f'{sketch}:{sql}: readers pad the texts of "{padded.path[0]}"; store them as STRING')
-    readings = [predicate]
-    if described:
-        readings.append(from_filters(json.loads(described), columns.fields, case_sensitive=columns.case_sensitive))
-    normal_readings = dict.fromkeys(map(normal, readings))
-    term = Opaque(opaque.CONDITION, (sql, *named), DataType("boolean"))
-    return SketchOn(sketch, (term,), tuple(filter(is_exact, normal_readings)), described)
+    condition = normal(predicate) if is_exact(predicate) else None
+    return SketchOn(sketch, (Opaque(opaque.CONDITION, (sql, *named), DataType("boolean")),), condition, described)
 
 
 def sketch_on(sketch: Sketch, expressions: Sequence[str], columns: Columns, *, timezone: str = "UTC") -> SketchOn:
     """Put a sketch on columns or expressions; raises as `parse_sketch_on` does."""
-    if isinstance(sketch, Matches):
-        return _condition_on(sketch, ", ".join(expressions), columns, timezone, "")
     if len(expressions) != sketch.arity:
         expected = "one column or expression" if sketch.arity == 1 else f"{sketch.arity} of them"
         raise InputError(f"{sketch} on {', '.join(expressions)}: give {expected}")

@@ -32,12 +32,12 @@ from zskip.index.collect.footer_sketches import unpack_footer_sketches
 from zskip.index.store.sketches import values_type
 from zskip.predicate import Column, Columns, Term, opaque, term_sql
 from zskip.records import ALL_NULL, Bools, Field, Ints, Snapshot
-from zskip.sketch import BuiltState, Matches, SketchOn, parse_sketch_on
+from zskip.sketch import BuiltState, Matches, SketchOn, implies, parse_sketch_on
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_loaded, load_index
 from zskip.table.predicates import other_meaning, table_columns
-from zskip.table.session import describe_condition, find_misread, session_versions
+from zskip.table.session import describe_condition, find_misread, session_time_zone, session_versions
 from zskip.table.version import TableVersion, file_positions
 from zskip.terminal import bar
 from zskip.units import read_size
@@ -183,30 +183,34 @@ def _read_sketches(
     added = [read(text) for text in sketches]
     if reader is None or not any(map(_is_condition, added)):
         return added, dropped
-    if sum(map(_is_condition, added)) > _MOST_CONDITIONS:
-        raise InputError(f"{len(added):,} conditions are more than an index keeps; give at most {_MOST_CONDITIONS:,}")
-    frame = reader.stored_rows(np.arange(len(version.snapshot)) == 0, {"spark.sql.session.timeZone": version.timezone})
-    return [_describe(version, frame, on) if _is_condition(on) else on for on in added], dropped
+    specs = _indexed_sketches(version.handle) | set(map(str, added))
+    if sum(spec.startswith(f"{Matches()}:") for spec in specs) > _MOST_CONDITIONS:
+        raise InputError(f"an index keeps at most {_MOST_CONDITIONS:,} conditions; drop others, or give fewer")
+    partitions = version.snapshot.partition_names
+    for on in filter(_is_condition, added):
+        name = next((column.path[0] for column in on.columns if column.path[0] in partitions), None)
+        if name is not None:
+            raise InputError(f'{on}: files are apart by "{name}" already; leave that part of the condition out')
+    frame = _some_rows(reader, version.timezone)
+    return [_describe(frame, version.columns, on) if _is_condition(on) else on for on in added], dropped
 
 
 def _is_condition(on: SketchOn) -> bool:
     return isinstance(on.sketch, Matches)
 
 
-def _describe(version: TableVersion, frame: DataFrame, on: SketchOn) -> SketchOn:
-    """Add to `matches` what the session makes of its condition. Raises InputError for one that nobody finds again."""
-    text, partitions = term_sql(on.terms[0]), version.snapshot.partition_names
-    column = next((column.path[0] for column in on.columns if column.path[0] in partitions), None)
-    if column is not None:
-        raise InputError(f'{on}: files are apart by "{column}" already; leave that part of the condition out')
-    described = describe_condition(frame, text)
-    on = parse_sketch_on(str(on), version.columns, timezone=version.timezone, described=described)
-    if not on.readings:
-        raise InputError(
-            f"{on}: zskip cannot tell this condition from others, such as one with a function of yours or, through "
-            "Spark Connect, one that it does not understand; take Spark's own functions, in a classic session"
-        )
-    return on
+def _some_rows(reader: Reader, zone: str) -> DataFrame:
+    return reader.stored_rows(np.arange(len(reader.snapshot)) == 0, {"spark.sql.session.timeZone": zone})
+
+
+def _describe(frame: DataFrame, columns: Columns, on: SketchOn) -> SketchOn:
+    """Add to `matches` what a frame's session makes of its condition; raises InputError where that is not certain."""
+    described = describe_condition(frame, term_sql(on.terms[0]))
+    zone = session_time_zone(frame.sparkSession)
+    result = parse_sketch_on(str(on), columns, timezone=zone, described=described)
+    if result.condition is None:
+        raise InputError(f"{on}: zskip cannot tell this condition from others in this session; take another one")
+    return result
 
 
 def _indexed_sketches(handle: Handle) -> set[str]:
@@ -287,20 +291,16 @@ def _find_misread(reader: Reader, files: Bools, sketches: Sequence[SketchOn], zo
 
 def _find_other_conditions(bound: BoundIndex, reader: Reader, sketches: Sequence[SketchOn], zone: str) -> list[str]:
     """The conditions of `matches` that mean something else to the session than to the one that added them."""
-    snapshot, conditions = bound.snapshot, [on for on in sketches if _is_condition(on)]
-    if not conditions:
-        return []
-    frame = reader.stored_rows(np.arange(len(snapshot)) == 0, {"spark.sql.session.timeZone": zone})
+    conditions, others, snapshot = [on for on in sketches if _is_condition(on)], list[str](), bound.snapshot
+    frame = _some_rows(reader, zone) if conditions else None
     columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=bound.case_sensitive)
-    others = []
     for on in conditions:
-        text = term_sql(on.terms[0])
-        try:
-            now = parse_sketch_on(str(on), columns, timezone=zone, described=describe_condition(frame, text))
-        except ZskipError:
-            now = None
-        if now is None or set(now.readings).isdisjoint(on.readings):
-            others.append(text)
+        with suppress(ZskipError):
+            assert frame is not None
+            before, now = on.condition, _describe(frame, columns, on).condition
+            if before is not None and now is not None and implies([before], now) and implies([now], before):
+                continue
+        others.append(term_sql(on.terms[0]))
     return others
 
 

@@ -247,7 +247,7 @@ class BoundSketches:
         about = subjects(predicate) if self.sketches else frozenset()
         usable, conditions = list[int](), list[int]()
         for i, (_, on) in enumerate(self.sketches):
-            if on.readings:
+            if on.condition is not None:
                 conditions += [] if about.isdisjoint(on.subjects) else [i]
             elif named and not named.isdisjoint(on.columns):
                 usable.append(i)

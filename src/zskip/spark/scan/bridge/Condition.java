@@ -1,8 +1,4 @@
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
@@ -11,41 +7,31 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
 
-/** What Spark makes of the condition of a query on one table, as scans of other queries are handed it. */
+/** What Spark makes of the condition of a query on rows of no source, which takes no part of it to itself. */
 public final class Condition {
-  private static final Set<String> MOMENTARY = new HashSet<>(Arrays.asList("Now", "LocalTimestamp", "SparkVersion"));
-
-  /** Why the condition has no one value for each row: the name of what it calls; null if it has. */
-  public String refusal(LogicalPlan analyzed) { return refusal(((Filter) analyzed).condition()); }
-
-  private static String refusal(Expression node) {
-    String name = node.getClass().getSimpleName();
-    boolean isMomentary = name.startsWith("Current") || MOMENTARY.contains(name);
+  /** Why an analyzed condition has no one value for each row: the name of what it calls; null if it has. */
+  public String refusal(Expression node) {
     if (node instanceof SubqueryExpression) return "a subquery";
-    for (Expression child : Scala.list(node.children())) {
-      String inner = refusal((Expression) child);
+    List<Expression> children = Scala.list(node.children());
+    for (Expression child : children) {
+      String inner = refusal(child);
       if (inner != null) return inner;
     }
-    return isMomentary || !node.deterministic() ? node.prettyName() : null;
+    boolean isOwn = !node.getClass().getName().startsWith("org.apache.spark.sql.catalyst.expressions.");
+    String name = node.getClass().getSimpleName();
+    boolean isMomentary = name.matches("Current.*|Now|LocalTimestamp|SparkVersion");
+    return isOwn || name.contains("UDF") || isMomentary || !node.deterministic() ? node.prettyName() : null;
   }
 
-  /** The filters of an optimized plan, as `FilterText` describes them. */
-  public String describe(LogicalPlan optimized) {
-    List<Expression> conjuncts = new ArrayList<>();
-    collect(optimized, conjuncts);
-    return FilterText.of(Scala.seq(conjuncts));
-  }
-
-  private static void collect(LogicalPlan plan, List<Expression> conjuncts) {
-    if (plan instanceof Filter) {
-      Filter filter = (Filter) plan;
-      Object parts = FileSourceStrategy$.MODULE$.splitConjunctivePredicates(filter.condition());
-      List<Attribute> columns = Scala.list(filter.child().output());
-      List<Expression> normal = Scala.list(DataSourceStrategy$.MODULE$.normalizeExprs(
-        Scala.seq(Scala.list((scala.collection.Seq<Expression>) parts)), Scala.seq(columns)));
-      conjuncts.addAll(normal);
+  /** The filter of an optimized plan, as `FilterText` describes those of scans; null if there is none. */
+  public String describe(LogicalPlan plan) {
+    while (!(plan instanceof Filter)) {
+      if (plan.children().size() != 1) return null;
+      plan = (LogicalPlan) plan.children().apply(0);
     }
-    List<LogicalPlan> children = Scala.list(plan.children());
-    for (LogicalPlan child : children) collect(child, conjuncts);
+    List<Expression> conjuncts =
+      Scala.list(FileSourceStrategy$.MODULE$.splitConjunctivePredicates(((Filter) plan).condition()));
+    List<Attribute> columns = Scala.list(((Filter) plan).child().output());
+    return FilterText.of(DataSourceStrategy$.MODULE$.normalizeExprs(Scala.seq(conjuncts), Scala.seq(columns)));
   }
 }

@@ -46,7 +46,7 @@ def find_misread(frame: DataFrame, meanings: Mapping[str, Term | None], fields: 
 
 
 def describe_condition(frame: DataFrame, sql: str) -> str:
-    """Describe a condition on the rows of a frame, as `FilterText.java` does.
+    """Describe a condition on the rows of a frame, as `FilterText.java` does the filters of scans.
 
     Raises InputError for what has no one value for each row, and for what the session cannot evaluate.
     """
@@ -55,14 +55,21 @@ def describe_condition(frame: DataFrame, sql: str) -> str:
     moment = _MOMENTARY.search(sql)
     if moment is not None and any(_OF_TIMES.search(text) for text in (sql, *(kind for _, kind in frame.dtypes))):
         raise InputError(f"{sql}: {moment[1]} is another day each time it is read; write the day")
-    jvm = Jvm.of(frame.sparkSession)
-    reader = singleton(jvm, "Condition")
-    with compat.active_session(frame.sparkSession):
-        try:
-            query = frame.where(f"({sql})")._jdf.queryExecution()
-            refusal = invoke(jvm, reader, "refusal", query.analyzed())
-        except PySparkException as error:
-            raise InputError(f"{sql}: Spark cannot evaluate it ({str(error).splitlines()[0]})") from error
-        if refusal is not None:
-            raise InputError(f"{sql}: {refusal} has no one value for a row; take a condition on columns and literals")
-        return str(invoke(jvm, reader, "describe", query.optimizedPlan()))
+    spark, java = frame.sparkSession, frame.sparkSession._jsparkSession
+    jvm = Jvm.of(spark)
+    # A source might take a part of the condition to itself.
+    rows = java.createDataFrame(spark.sparkContext._jsc.emptyRDD(), frame._jdf.schema())
+    try:
+        with compat.active_session(spark):
+            query = rows.where(f"({sql})").queryExecution()
+            refusal = invoke(jvm, singleton(jvm, "Condition"), "refusal", query.analyzed().condition())
+            described = None
+            if refusal is None:
+                described = invoke(jvm, singleton(jvm, "Condition"), "describe", query.optimizedPlan())
+    except PySparkException as error:
+        raise InputError(f"{sql}: Spark cannot evaluate it ({str(error).splitlines()[0]})") from error
+    if refusal is not None:
+        raise InputError(f"{sql}: {refusal} has no one value for a row, or is a function of yours; take Spark's own")
+    if described is None:
+        raise InputError(f"{sql}: it is the same for every row; take a condition on columns")
+    return str(described)

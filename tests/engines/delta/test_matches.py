@@ -1,0 +1,107 @@
+"""Facts of `matches` through the life of a Delta table: its queries have the same rows with zskip and without."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import tiers
+
+import zskip
+from zskip.errors import ZskipWarning
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONDITIONS = [
+    "s RLIKE 'n[57]00$'",
+    "u % 97 + id > 2400",
+    "CASE WHEN u > 2300 THEN s LIKE '%1%' ELSE id < 0 END",
+    "s LIKE '%n1%0%'",
+]
+WHERES = [
+    *CONDITIONS,
+    f"u < 9999 AND {CONDITIONS[0]}",
+    f"({CONDITIONS[1]}) OR {CONDITIONS[0]}",
+    "NOT (s RLIKE 'n[57]00$')",
+]
+CHANGES = [
+    "DELETE FROM {t} WHERE s RLIKE 'n[57]00$' AND id > 600",
+    "UPDATE {t} SET s = 'n500' WHERE id = 17",
+    "MERGE INTO {t} t USING (SELECT 18L AS id, 'n700' AS s) n ON t.id = n.id "
+    "WHEN MATCHED THEN UPDATE SET t.s = n.s WHEN NOT MATCHED THEN INSERT (id, u, s) VALUES (n.id, 0, n.s)",
+    "INSERT INTO {t} SELECT id + 5000, 2399L, 'n500' FROM range(3)",
+    "INDEX",
+    "OPTIMIZE",
+    "RESTORE TABLE {t} TO VERSION AS OF 1",
+    "UPDATE {t} SET u = 1 WHERE u % 97 + id > 2400",
+]
+OPTIONS = {
+    "vectors": {"delta.enableDeletionVectors": "true"},
+    "mapped": {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"},
+    "plain": {},
+}
+
+
+def check(spark: SparkSession, path: str, version: str = "") -> None:
+    """Each filter has the same rows in an enabled session, at a version, too."""
+    parts = (f"SELECT *, {i} FROM delta.`{path}`{version} WHERE {where}" for i, where in enumerate(WHERES))
+    sql = " UNION ALL ".join(parts)
+    plain = sorted(map(str, spark.sql(sql).collect()))
+    with zskip.enabled(spark):
+        assert sorted(map(str, spark.sql(sql).collect())) == plain
+
+
+@pytest.mark.parametrize("kind", tiers.nightly(OPTIONS))
+def test_changes_of_rows(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    spark, path = engine_spark, str(tmp_path / "t ü")
+    rows = spark.range(0, 2400, 1, 12).selectExpr("id", "id * 7919 % 2400 AS u", "concat('n', id) AS s")
+    rows.write.format("delta").options(**OPTIONS[kind]).save(path)
+    table = zskip.table(spark, path)
+    table.index(sketches=[f"matches:{condition}" for condition in CONDITIONS])
+    check(spark, path)
+    with zskip.enabled(spark):
+        assert len(spark.sql(f"SELECT * FROM delta.`{path}` WHERE {CONDITIONS[0]}").collect()) == 2 * 1
+        assert sum(scan.files for scan in zskip.scans(spark)) <= 2
+    for step, change in enumerate(CHANGES):
+        if change == "INDEX":
+            table.index()
+        elif change == "OPTIMIZE":
+            table.optimize(by=["id", "u"], files=8)
+        else:
+            with zskip.enabled(spark):
+                spark.sql(change.format(t=f"delta.`{path}`"))
+        check(spark, path)
+        if step in (1, 5):
+            check(spark, path, f" VERSION AS OF {step % 4}")
+
+
+def test_columns_that_go_or_change(engine_spark: SparkSession, tmp_path: Path) -> None:
+    spark, path = engine_spark, str(tmp_path / "t")
+    options = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
+    rows = spark.range(0, 800, 1, 4).selectExpr("CAST(id AS INT) AS a", "id AS b", "concat('n', id) AS s")
+    rows.write.format("delta").options(**options).save(path)
+    table, where = zskip.table(spark, path), "a * 4000000 + 1 < 0"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZskipWarning)
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        try:
+            table.index(sketches=[f"matches:{where}", "matches:s RLIKE 'x'", "matches:a % 7 = 9"])
+            assert table.df().where(where).count() == spark.read.format("delta").load(path).where(where).count() > 0
+            spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN a TYPE BIGINT")
+            spark.sql(f"ALTER TABLE delta.`{path}` DROP COLUMN s")
+            spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMN s STRING")
+            spark.sql(f"INSERT INTO delta.`{path}` VALUES (-9, 1, 'x'), (3000000000, 2, 'x')")
+            for refreshed in (False, True):
+                table = zskip.table(spark, path)
+                if refreshed:
+                    table.index()
+                for condition in (where, "s RLIKE 'x'", "a % 7 = 9"):
+                    plain = sorted(map(str, spark.read.format("delta").load(path).where(condition).collect()))
+                    assert sorted(map(str, table.df().where(condition).collect())) == plain, condition
+            spark.sql(f"ALTER TABLE delta.`{path}` DROP COLUMN s")
+            assert zskip.table(spark, path).df().where("a % 7 = 9").count() == 0
+        finally:
+            spark.conf.unset("spark.sql.ansi.enabled")
