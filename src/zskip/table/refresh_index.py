@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +31,7 @@ from zskip.index import (
 )
 from zskip.index.collect.footer_sketches import unpack_footer_sketches
 from zskip.index.store.sketches import values_type
-from zskip.predicate import Column, Columns, Term, opaque, term_sql
+from zskip.predicate import Column, Columns, Predicate, Term, from_filters, opaque, term_sql
 from zskip.records import ALL_NULL, Bools, Field, Ints, Snapshot
 from zskip.sketch import BuiltState, Matches, SketchOn, implies, parse_sketch_on
 from zskip.sketch.kinds.ranges import Ranges
@@ -201,6 +202,14 @@ def _is_condition(on: SketchOn) -> bool:
 
 def _some_rows(reader: Reader, zone: str) -> DataFrame:
     return reader.stored_rows(np.arange(len(reader.snapshot)) == 0, {"spark.sql.session.timeZone": zone})
+
+
+def describe_where(version: TableVersion, where: str) -> Predicate | None:
+    """A filter as the scans of the session are handed it, for the conditions of `matches`; None if it does not tell."""
+    with suppress(ZskipError):
+        filters = json.loads(describe_condition(_some_rows(version.reader, version.timezone), where))
+        return from_filters(filters, version.columns.fields, case_sensitive=version.case_sensitive)
+    return None
 
 
 def _describe(frame: DataFrame, columns: Columns, on: SketchOn) -> SketchOn:

@@ -19,6 +19,7 @@ from zskip.predicate.casts import cast_term
 from zskip.predicate.columns import Attributes, name_parts
 from zskip.predicate.elements import element_of, exists, keys_of, values_of
 from zskip.predicate.literals import Literal
+from zskip.predicate.patterns import like
 from zskip.predicate.sql.literals import cast_literal
 from zskip.predicate.sql.parse import parse, parse_side
 from zskip.predicate.sql.tokens import shorten
@@ -193,6 +194,12 @@ class _Reader:
         literal = self._side(right)
         return has_part(_TEXT_TESTS[kind], self._term(left), literal if isinstance(literal, Literal) else None)
 
+    def _like(self, _: str, left: Node, right: Node, escape: str) -> Predicate | None:
+        term, literal = self._term(left), self._side(right)
+        if not isinstance(literal, Literal) or literal.kind != "string" or escape in ("%", "_"):
+            return None
+        return None if term is None or term.type.name != "string" else like(term, str(literal.value), escape)
+
     def _is_true(self, _: str, side: Node) -> Predicate | None:
         return is_true(self._term(side))
 
@@ -214,6 +221,7 @@ class _Reader:
     _HANDLERS: dict[str, Callable[..., Predicate | None]] = {  # noqa: RUF012
         "compare": _compare,
         "in": _in,
+        "like": _like,
         "null": _is_null,
         "true": _is_true,
         **dict.fromkeys(_TEXT_TESTS, _text_test),

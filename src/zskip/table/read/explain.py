@@ -16,6 +16,7 @@ from zskip.table.index_binding import bind_index, known_rows
 from zskip.table.predicates import is_only_about, read_where
 from zskip.table.read.info import last_layout
 from zskip.table.read.query import open_frame
+from zskip.table.refresh_index import describe_where
 from zskip.table.version import file_positions, open_version
 
 _PRIVATE = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.filterPushdown": "false"}
@@ -32,6 +33,12 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
     version = open_version(handle)
     snapshot = version.snapshot
     predicate = read_where(handle, snapshot, where)
+    if (
+        isinstance(where, str)
+        and handle.spark is not None
+        and any(isinstance(part, Unknown) for part in nodes(predicate))
+    ):
+        predicate = describe_where(version, where) or predicate
     text = where if where is None or isinstance(where, str) else to_sql(predicate)
     if analyze and text is not where:
         handle = _private_handle(handle, predicate)

@@ -19,6 +19,7 @@ import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.LambdaFunction;
+import org.apache.spark.sql.catalyst.expressions.Like;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Murmur3Hash;
 import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
@@ -92,7 +93,7 @@ final class FilterTree {
   /** A leaf and the key of its condition, if Python might not understand it. */
   private Object keyed(Expression node, Object leaf) {
     List<Object> parts = new ArrayList<>((List<?>) leaf);
-    boolean isText = parts.get(0).equals("sql") || parts.get(0).equals("unknown");
+    boolean isText = Arrays.asList("sql", "unknown", "like").contains(parts.get(0));
     String key = isInLambda || !isText && isSimple(node) ? null : ExpressionKey.of(node);
     if (key != null) parts.add(Collections.singletonMap("key", key));
     return parts;
@@ -125,6 +126,10 @@ final class FilterTree {
     if (kind == StartsWith.class) return test("starts", node);
     if (kind == EndsWith.class) return test("ends", node);
     if (kind == Contains.class) return test("contains", node);
+    if (kind == Like.class && child(node, 1) instanceof Literal) {
+      String escape = node.productElement(2).toString(); // Spark 3.5 does not print it.
+      return list("like", text(node), side(child(node, 0)), side(child(node, 1)), escape);
+    }
     if (COLLECTIONS.contains(kind.getSimpleName())) return elements(node, kind.getSimpleName());
     boolean isColumn = kind == AttributeReference.class || kind == GetStructField.class || kind == Cast.class;
     return isColumn ? list("true", text(node), side(node)) : null;
