@@ -2,6 +2,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.NamedRelation;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
@@ -62,7 +63,8 @@ final class JoinTarget {
     DataSourceV2Relation table = ((DataSourceV2ScanRelation) node).relation();
     if (table.table() instanceof RowLevelOperationTable) return true;
     // A MERGE that only inserts.
-    if (root instanceof AppendData) return ((AppendData) root).table().name().equals(table.name());
+    // Its `table`, of which Spark 4.3 has two methods; Janino finds none then.
+    if (root instanceof AppendData) return ((NamedRelation) root.productElement(0)).name().equals(table.name());
     return isSearch(root);
   }
 
