@@ -25,7 +25,7 @@ from zskip.records import Bools, Floats, Ints, Snapshot
 
 Ranges = Mapping[int, tuple[Any, Any]]
 """Lowest and highest value by the number of the column, None for an open end; in the form of its type."""
-WORTH = 0.65
+WORTH = 0.7
 """A batch of the whole table must lower the rows that queries read by this part of the least possible, a smaller batch
 by less in proportion to its bytes. A higher value writes less, a lower one reads less."""
 _STAYS = 0.4
