@@ -243,7 +243,7 @@ def test_statements(spark: SparkSession, tmp_path: Path) -> None:
     assert zskip.sql(spark, f"DESC SKIPPING INDEX ON {name};").collect() == told
     assert zskip.sql(spark, f"DROP SKIPPING INDEX ON {name}").collect() == []
     for text, said in (
-        (f"CREATE SKIPPING INDEX ON {name}", "expected a list"),
+        (f"CREATE SKIPPING INDEX ON {name}", "expected AUTO, or a list"),
         (f"CREATE SKIPPING INDEX ON {name} (key)", "expected a column or expression and a sketch"),
         (f"CREATE SKIPPING INDEX ON {name} (key BLOOM(0.01)", "expected a comma and a sketch"),
         (f"DESC SKIPPING INDEX {name}", "expected ON"),
