@@ -197,18 +197,14 @@ def test_new_files_get_their_states(spark: SparkSession, path: str) -> None:
 
 def test_statements_and_enabled_sessions(spark: SparkSession, path: str) -> None:
     zskip.sql(spark, f"CREATE SKIPPING INDEX ON parquet.`{path}` (s RLIKE 'spec.al' MATCHES, a IN (1, 2) MATCHES)")
-    session = spark.newSession()
-    zskip.enable(session)
-    try:
-        frame = session.read.parquet(path).where("a < 40 AND s RLIKE 'spec.al'")
-        assert rows(frame) == rows(spark.read.parquet(path).where("a < 40 AND s RLIKE 'spec.al'"))
-        shown = next(scan for scan in zskip.scans(session) if any(leaf.kind == "matches" for leaf in scan.leaves))
+    expected = rows(spark.read.parquet(path).where("a < 40 AND s RLIKE 'spec.al'"))
+    with zskip.enabled(spark):
+        assert rows(spark.read.parquet(path).where("a < 40 AND s RLIKE 'spec.al'")) == expected
+        shown = next(scan for scan in zskip.scans(spark) if any(leaf.kind == "matches" for leaf in scan.leaves))
         assert shown.files == 1
         assert [(leaf.sql, leaf.skipped) for leaf in shown.leaves if leaf.kind == "matches"] == [
             ("matches:s RLIKE 'spec.al'", 7)
         ]
-    finally:
-        zskip.disable(session)
     explanation = zskip.table(spark, path).explain("s RLIKE 'spec.al' AND a < 60")
     assert explanation.steps[-1].files == 1
     assert "matches:s RLIKE 'spec.al' skips 7 files" in str(explanation)

@@ -35,7 +35,8 @@ final class ExpressionKey {
     "And", "Or", "EqualTo", "EqualNullSafe", "Add", "Multiply", "BitwiseAnd", "BitwiseOr", "BitwiseXor"));
   /** The settings that decide about values, beside the time zone. */
   private static final Pattern SETTINGS = Pattern.compile(
-    "\\(spark\\.sql\\.(ansi\\.enabled|legacy|mapKey|json|csv|xml|icu|collation|function|decimal|variant|case).*");
+    "\\(spark\\.sql\\.(ansi\\.enabled|legacy|mapKey|json|csv|xml|icu|collation|function|decimal|variant|case)");
+  private static final SQLConf DEFAULTS = new SQLConf();
 
   private final List<Object> variables = new ArrayList<>();
 
@@ -54,12 +55,22 @@ final class ExpressionKey {
   private static String environment() {
     List<String> parts = new ArrayList<>();
     for (Object setting : Scala.list((scala.collection.Seq) SQLConf.get().getAllConfs().toSeq())) {
-      if (SETTINGS.matcher(setting.toString()).matches()) parts.add(quoted(setting));
+      if (SETTINGS.matcher(setting.toString()).lookingAt() && !isDefault((scala.Tuple2) setting)) {
+        parts.add(quoted(setting));
+      }
     }
     Collections.sort(parts);
     parts.add(quoted(org.apache.spark.package$.MODULE$.SPARK_VERSION()));
     parts.add(quoted(System.getProperty("java.version")) + quoted(Locale.getDefault()));
     return parts + quoted(ZoneRulesProvider.getVersions("UTC").lastKey());
+  }
+
+  private static boolean isDefault(scala.Tuple2 setting) {
+    try {
+      return DEFAULTS.getConfString((String) setting._1()).equals(setting._2());
+    } catch (Exception e) {
+      return false; // Spark does not know it.
+    }
   }
 
   /** A node or one of its parameters, as a text that no other one has. */
