@@ -139,7 +139,7 @@ def test_another_meaning_skips_nothing(spark: SparkSession, path: str) -> None:
     with settings(spark, **{"spark.sql.ansi.enabled": "false"}):
         table.index(sketches=[f"matches:{casts}", f"matches:{text}", "matches:s LIKE '%special%'"])
         assert [read(spark, table, where) for where in (casts, text, "s LIKE '%special%'")] == [0, 1, 1]
-    for name, value in {"spark.sql.ansi.enabled": "true", "spark.sql.legacy.sizeOfNull": "true"}.items():
+    for name, value in {"spark.sql.ansi.enabled": "true", "spark.sql.legacy.sizeOfNull": "false"}.items():
         with settings(spark, **{"spark.sql.ansi.enabled": "false"}), settings(spark, **{name: value}):
             fresh = zskip.table(spark, path)
             assert rows(fresh.df().where(text))
