@@ -117,7 +117,9 @@ def choose(
     reads = _scale(kept, scans / scans.sum(), snapshot.sizes, files)
     repeats = scans if queries.source == "recorded" else scans + 1
     specs = specs_for(predicates, scans * (kept @ snapshot.sizes), repeats)
-    trials = [*_built(version, bind, predicates, files), *_tried(version, bind, specs, predicates, files, without)]
+    sample = bind(snapshot.take(files))
+    built = _built(version, bound, sample, predicates)
+    trials = [*built, *_tried(version, bound, sample, specs, predicates, files, without)]
     seconds = max(_LEAST_SECONDS, _TIME_SHARE * snapshot.bytes / _REWRITTEN)
     return choose_sketches(trials, reads, _budget(bound, total_budget)[1], seconds)
 
@@ -151,9 +153,10 @@ def _scale(kept: Bools, weights: Floats, sizes: Ints, files: Ints) -> Floats:
     return scaled
 
 
-def _built(version: TableVersion, bind: Bind, predicates: Sequence[Predicate], files: Ints) -> Iterator[SketchTrial]:
-    """Ask the sketches that were chosen before."""
-    bound, sample = bind(version.snapshot), bind(version.snapshot.take(files))
+def _built(
+    version: TableVersion, bound: BoundIndex, sample: BoundIndex, predicates: Sequence[Predicate]
+) -> Iterator[SketchTrial]:
+    """Ask the sketches that were chosen before; sample: the index of the files to ask about."""
     sketches, scans = _sketches(sample), read_reservoir(version.handle)
     sizes = {info.spec: info.bytes for info in _sketches(bound).info()}
     for record, on in _sketches(bound).sketches:
@@ -188,15 +191,15 @@ def _ask(sample: BoundIndex, predicates: Sequence[Predicate], numbers: Sequence[
 
 def _tried(
     version: TableVersion,
-    bind: Bind,
+    bound: BoundIndex,
+    sample: BoundIndex,
     specs: dict[str, list[int]],
     predicates: Sequence[Predicate],
     files: Ints,
     without: Collection[str],
 ) -> Iterator[SketchTrial]:
     """Build new sketches for some files, and ask them."""
-    snapshot, sample = version.snapshot, bind(version.snapshot.take(files))
-    sketches = _sketches(sample)
+    snapshot, sketches = version.snapshot, _sketches(sample)
     known = {record.spec for record, _ in sketches.sketches}
     sketches_on: dict[SketchOn, list[int]] = {}
     for spec, numbers in specs.items():
@@ -211,9 +214,7 @@ def _tried(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZskipWarning)
         try:
-            new = build_states(
-                version.handle, version.reader, bind(snapshot), list(sketches_on), zones, [lacking] * count, None
-            )
+            new = build_states(version.handle, version.reader, bound, list(sketches_on), zones, [lacking] * count, None)
         finally:
             version.reader.release()
     many = len(snapshot) / len(files)
