@@ -39,12 +39,16 @@ final class ExpressionKey {
   private static final SQLConf DEFAULTS = new SQLConf();
 
   private final List<Object> variables = new ArrayList<>();
+  /** Of the session; null until a key is asked for. */
+  private String environment;
 
   /** The key of an expression; null where it is not known what the expression computes. */
-  static String of(Expression node) {
+  String of(Expression node) {
     try {
       if (!node.deterministic() || SubqueryExpression.hasSubquery(node)) return null;
-      String text = environment() + new ExpressionKey().text(node);
+      if (environment == null) environment = environment();
+      variables.clear();
+      String text = environment + text(node);
       byte[] digest = MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
       return new BigInteger(1, Arrays.copyOf(digest, 16)).toString(16);
     } catch (Exception e) {

@@ -27,13 +27,14 @@ public final class FilterText implements Function<Object, Object> {
     Map<String, String> columns = new LinkedHashMap<>();
     List<Integer> foreign = new ArrayList<>();
     Map<String, String> keys = new LinkedHashMap<>();
+    ExpressionKey expressions = new ExpressionKey();
     for (int i = 0; i < all.size(); i++) {
       Expression filter = (Expression) all.get(i);
-      FilterTree tree = new FilterTree();
+      FilterTree tree = new FilterTree(expressions);
       trees.add(tree.of(filter));
       if (!tree.isPlain && isForeign(filter, zone)) {
         foreign.add(i);
-        String key = ExpressionKey.of(filter);
+        String key = expressions.of(filter);
         if (key != null) keys.put(String.valueOf(i), key);
       }
       for (Attribute column : Scala.list(filter.references().toSeq())) {

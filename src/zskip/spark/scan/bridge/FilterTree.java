@@ -70,6 +70,9 @@ final class FilterTree {
   /** How many calls are around the expression that is read. */
   private int calls;
   private boolean isInLambda = false;
+  private final ExpressionKey expressions;
+
+  FilterTree(ExpressionKey expressions) { this.expressions = expressions; }
 
   Object of(Expression node) { return of(node, 0); }
 
@@ -94,7 +97,7 @@ final class FilterTree {
   private Object keyed(Expression node, Object leaf) {
     List<Object> parts = new ArrayList<>((List<?>) leaf);
     boolean isText = Arrays.asList("sql", "unknown", "like").contains(parts.get(0));
-    String key = isInLambda || !isText && isSimple(node) ? null : ExpressionKey.of(node);
+    String key = isInLambda || !isText && isSimple(node) ? null : expressions.of(node);
     if (key != null) parts.add(Collections.singletonMap("key", key));
     return parts;
   }
