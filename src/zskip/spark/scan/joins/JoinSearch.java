@@ -29,6 +29,8 @@ final class JoinSearch {
   private boolean isAboveGroups;
   /** Whether a statement may change the relation's rows: its source prunes them whether it is filtered or not. */
   private boolean isChanged;
+  /** Whether its keys are asked for whatever that saves: the workload of the relation that it changes is recorded. */
+  private boolean isRecorded;
   /** Whether a MERGE of Delta's finds the files that it changes; later, it reads only files that have matches. */
   private boolean isMergeSearch;
   /** Files that dynamic partition pruning reads, too: if they were pruned here alone, Spark could not share them. */
@@ -105,6 +107,7 @@ final class JoinSearch {
     LogicalPlan root = (LogicalPlan) (path.isEmpty() ? relation : path.get(0));
     if (target.isStuckIn(root)) return candidates;
     isChanged = target.isChangedBy(root);
+    isRecorded = isChanged && target.isRecorded();
     Columns columns = Columns.of(relation.output());
     LogicalPlan below = relation;
     for (int i = path.size() - 1; i >= 0 && columns != null; i--) {
@@ -201,7 +204,6 @@ final class JoinSearch {
   private void add(
       String column, String name, KeySide side, JoinCandidates candidates, JoinTarget target, String whyNot) {
     long bytes = KeySide.bytes(side.plan);
-    boolean isRecorded = isChanged && target.isRecorded();
     String reason = whyNot.isEmpty() && !isRecorded ? settings.whyNot(target.bytes, bytes) : whyNot;
     // Decided with the plan: a scan that may be pruned by its own keys is not shared with others.
     if (reason.isEmpty() && !isRecorded && !settings.whyNot(saved(target, column), bytes).isEmpty()) {

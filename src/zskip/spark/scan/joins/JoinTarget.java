@@ -1,6 +1,3 @@
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NamedRelation;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -49,9 +46,7 @@ final class JoinTarget {
 
   private Object ask(String question, Object... arguments) {
     if (scan == null) return index.ask(question, arguments);
-    List<Object> all = new ArrayList<>(Arrays.asList(arguments));
-    all.add(0, null);
-    return scan.listing().index.python.ask(question, all.toArray());
+    return scan.listing().index.python.ask(question, ZskipFiles.after(null, arguments));
   }
 
   /** Whether a MERGE of Delta's reads it. */

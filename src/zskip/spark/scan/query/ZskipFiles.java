@@ -58,7 +58,8 @@ public final class ZskipFiles implements FileIndex {
 
   private String listing() { return query == null ? null : query.listing; }
 
-  private static Object[] after(String listing, Object[] arguments) {
+  /** The arguments of a question about a listing; null before there is one. */
+  static Object[] after(String listing, Object[] arguments) {
     Object[] all = new Object[arguments.length + 1];
     all[0] = listing;
     System.arraycopy(arguments, 0, all, 1, arguments.length);
