@@ -374,7 +374,7 @@ def _ks(most: int, tries: int) -> list[int]:
     return sorted({*range(1, min(most, tries) + 1), *np.geomspace(1, most, tries).astype(int).tolist(), most})
 
 
-def _files(size: int, target: float) -> int:
+def _files(size: int, target: int) -> int:
     return max(1, round(size / target))
 
 
