@@ -13,9 +13,10 @@ from zskip.index.collect.fill_gaps import (
     Counting,
     Gaps,
     first_unambiguous,
+    has_plain_days,
     ordered_columns,
 )
-from zskip.index.expressions import bounds_spec, needs_sketch
+from zskip.index.expressions import key_specs
 from zskip.index.index import Index, bind_footers, find_garbage, refresh, refresh_sketches
 from zskip.index.indexed_parts import list_indexed_parts
 from zskip.index.row_groups import KeptRowGroups, prune_row_groups

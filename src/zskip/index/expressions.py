@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from zskip.index.store.sketches import BoundSketches
-from zskip.predicate import Call, Column, Columns, Term, key_term
+from zskip.predicate import Call, Column, Columns, Term, is_condition, key_term
 from zskip.prune import monotone
 from zskip.records import ALL_NULL, ColumnStats, Field
 from zskip.sketch import SketchOn
+from zskip.sketch.kinds.matches import Matches
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.types import NESTED
 
@@ -60,9 +61,18 @@ def needs_sketch(columns: Columns, field: Field) -> bool:
     return term is not None and not isinstance(term, Column)
 
 
-def bounds_spec(field: Field) -> str:
-    """The sketch that holds the bounds of an expression."""
-    return f"{Ranges(1)}:{field.name}"
+def key_specs(columns: Columns, field: Field) -> list[str]:
+    """The sketches of a key of which only sketches tell: its bounds and, of a condition, whether any row matches.
+
+    >>> from zskip.types import DataType
+    >>> columns = Columns([Field(name="s", type=DataType("string"))])
+    >>> [key_specs(columns, Field(name=name, type=NESTED, computed=True)) for name in ("lower(s)", "s LIKE '%a_b%'")]
+    [['ranges(1):lower(s)'], ["ranges(1):s LIKE '%a_b%'", "matches:s LIKE '%a_b%'"]]
+    """
+    if not needs_sketch(columns, field):
+        return []
+    kinds = [Ranges(1), *[Matches()] * is_condition(key_term(columns, field, timezone="UTC"))]
+    return [f"{kind}:{field.name}" for kind in kinds]
 
 
 def _first_bounds(sketches: Iterable[tuple[SketchOn, Any]]) -> ColumnStats | None:

@@ -4,10 +4,10 @@ from zskip.predicate import patterns
 from zskip.predicate.arrow.read import from_pyarrow
 from zskip.predicate.columns import Attributes, Columns
 from zskip.predicate.elements import implied_tests
-from zskip.predicate.opaque import register_function
+from zskip.predicate.opaque import is_condition, register_function
 from zskip.predicate.sql.catalyst import from_catalyst, from_filters
 from zskip.predicate.sql.keys import find_key, key_term
-from zskip.predicate.sql.parse import parse, parse_condition, parse_term
+from zskip.predicate.sql.parse import parse, parse_condition, parse_term, parse_value
 from zskip.predicate.text import term_sql, to_sql
 from zskip.predicate.tree import (
     And,
@@ -78,6 +78,7 @@ __all__ = [
     "from_filters",
     "from_pyarrow",
     "implied_tests",
+    "is_condition",
     "is_opaque",
     "is_unread",
     "key_term",
@@ -85,6 +86,7 @@ __all__ = [
     "parse",
     "parse_condition",
     "parse_term",
+    "parse_value",
     "patterns",
     "register_function",
     "replace_terms",

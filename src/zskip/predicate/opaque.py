@@ -135,6 +135,11 @@ def lower_case_key(text: str) -> bytes | None:
     return "".join("σ" if character == "ς" else character.lower() for character in text).encode()
 
 
+def is_condition(term: Term | None) -> bool:
+    """Whether the values of a term are those of a condition."""
+    return isinstance(term, Opaque) and term.function == CONDITION
+
+
 def element_at(value: Term, key: str) -> Opaque | None:
     """Make the term of a map's value; None for other types. key: the SQL of a text."""
     keys, data_type = value.type.keys, value.type.values

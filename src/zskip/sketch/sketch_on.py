@@ -26,6 +26,7 @@ from zskip.predicate import (
     opaque,
     parse_condition,
     parse_term,
+    parse_value,
     term_sql,
     terms_of,
 )
@@ -36,6 +37,7 @@ from zskip.sketch.base import Answer, Sketch
 from zskip.sketch.guard import ask
 from zskip.sketch.implication import goal_subjects, implies, is_exact, normal
 from zskip.sketch.kinds.matches import Matches
+from zskip.sketch.kinds.ranges import Ranges
 from zskip.sketch.recipe import Recipe, recipe_of, struct_of
 from zskip.sketch.registry import parse_sketch
 from zskip.types import NESTED, DataType
@@ -162,7 +164,8 @@ def sketch_on(sketch: Sketch, expressions: Sequence[str], columns: Columns, *, t
     if len(expressions) != sketch.arity:
         expected = "one column or expression" if sketch.arity == 1 else f"{sketch.arity} of them"
         raise InputError(f"{sketch} on {', '.join(expressions)}: give {expected}")
-    result = SketchOn(sketch, tuple(parse_term(sql, columns, timezone=timezone) for sql in expressions))
+    read = parse_value if isinstance(sketch, Ranges) else parse_term  # The bounds of keys may be of conditions.
+    result = SketchOn(sketch, tuple(read(sql, columns, timezone=timezone) for sql in expressions))
     of_elements = [isinstance(term, Opaque) and term.function == EXPLODE for term in result.terms]
     if len(result.terms) > 1 and any(of_elements):
         raise InputError(f"{result}: elements of arrays have no pairs; take columns of one value in a row")

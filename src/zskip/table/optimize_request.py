@@ -136,6 +136,11 @@ class OptimizeRequest:
         """Whether a workload chooses columns or curve, or the layout is fitted to one."""
         return not self.by or _is_fitted(self.curve) or self.workload is not None
 
+    @property
+    def takes_conditions(self) -> bool:
+        """Whether conditions of the workload may be keys besides the columns."""
+        return _is_fitted(self.curve)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RewriteJob:

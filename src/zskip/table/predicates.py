@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -11,24 +11,31 @@ from zskip.errors import ColumnError, InputError, UnsupportedError
 from zskip.predicate import (
     Column,
     Columns,
+    Compare,
     Constant,
     Predicate,
     Term,
     Unknown,
     columns_of,
     columns_under,
+    conjunction,
+    conjuncts,
     find_key,
     from_pyarrow,
+    is_condition,
     key_term,
     nodes,
     opaque,
     parse,
+    parse_condition,
     replace_terms,
 )
 from zskip.records import Field, Snapshot
+from zskip.sketch import Matches, implies, normal, parse_sketch_on
 from zskip.table.handle import Handle
 from zskip.table.session import (
     ESCAPES,
+    describe_condition,
     differences,
     find_misread,
     is_case_sensitive,
@@ -112,10 +119,22 @@ def check_keys(frame: DataFrame, snapshot: Snapshot, keys: Sequence[Field]) -> N
     for key in keys:
         if key.computed:
             term = key_term(columns, key, timezone=timezone)
-            is_exact = term is not None and opaque.collated_column(term) is None
+            if is_condition(term):
+                _check_condition(frame, columns, key.name, timezone)
+            is_exact = term is not None and not is_condition(term) and opaque.collated_column(term) is None
             meanings = {field_sql(key): term if is_exact else None, form_sql(field_sql(key), key.type): None}
             if find_misread(frame, meanings, fields):
                 raise UnsupportedError(other_meaning(key.name))
+
+
+def _check_condition(frame: DataFrame, columns: Columns, text: str, timezone: str) -> None:
+    described = describe_condition(frame, text)
+    ours, theirs = (
+        parse_sketch_on(f"{Matches()}:{text}", columns, timezone=timezone, described=each).condition
+        for each in ("", described)
+    )
+    if ours is None or theirs is None or not (implies([ours], theirs) and implies([theirs], ours)):
+        raise UnsupportedError(other_meaning(text))
 
 
 def other_meaning(text: str) -> str:
@@ -141,12 +160,23 @@ def name_keys(
     """Read conditions on those of some keys that are expressions as conditions on columns of the keys' names."""
     columns = table_columns(handle, snapshot)
     terms: dict[Term, Term] = {}
+    conditions: dict[Predicate, Predicate] = {}
     for field in fields:
         for zone in ("UTC", time_zone(handle)):  # Recorded predicates are in UTC.
             term = key_term(columns, field, timezone=zone)
             if term is not None:
                 terms[term] = Column(field.path, field.type)
-    return [replace_terms(predicate, terms) for predicate in predicates] if terms else list(predicates)
+            if is_condition(term):
+                condition = normal(parse_condition(field.name, columns, timezone=zone)[0])
+                conditions[condition] = Compare("=", Column(field.path, field.type), 1)
+    return [_add_implied(replace_terms(predicate, terms), predicate, conditions) for predicate in predicates]
+
+
+def _add_implied(named: Predicate, predicate: Predicate, conditions: Mapping[Predicate, Predicate]) -> Predicate:
+    """Add what is true of the keys wherever a predicate is true; named: the predicate, of the keys' names."""
+    facts = tuple(conjuncts(normal(predicate))) if conditions else ()
+    implied = [test for condition, test in conditions.items() if implies(facts, condition)]
+    return conjunction((named, *dict.fromkeys(implied)))
 
 
 def is_only_about(predicate: Predicate, names: set[tuple[str, ...]]) -> bool:

@@ -16,23 +16,21 @@ from zskip.errors import IndexFormatError, InputError, UnsupportedError, ZskipEr
 from zskip.formats.footers.footer import read_footers
 from zskip.formats.footers.inspection import check_not_encrypted
 from zskip.index import (
-    CALENDAR_TYPES,
     BoundIndex,
     CountedColumn,
     Counting,
     DamagedIndexError,
     Gaps,
     Index,
-    bounds_spec,
-    first_unambiguous,
-    needs_sketch,
+    has_plain_days,
+    key_specs,
     refresh,
     refresh_sketches,
 )
 from zskip.index.collect.footer_sketches import unpack_footer_sketches
 from zskip.index.store.sketches import values_type
-from zskip.predicate import Column, Columns, Predicate, Term, from_filters, opaque, term_sql
-from zskip.records import ALL_NULL, Bools, Field, Ints, Snapshot
+from zskip.predicate import Column, Columns, Predicate, Term, from_filters, is_condition, opaque, term_sql
+from zskip.records import Bools, Field, Ints, Snapshot
 from zskip.sketch import BuiltState, Matches, SketchOn, implies, parse_sketch_on
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.table.handle import Handle
@@ -155,7 +153,7 @@ def index_new_files(version: TableVersion, keys: Sequence[Field] = ()) -> Refres
     """
     try:
         if not version.snapshot.reading.opaque:
-            specs = [bounds_spec(field) for field in keys if needs_sketch(version.columns, field)]
+            specs = [spec for field in keys for spec in key_specs(version.columns, field)]
             return refresh_index(version, new_only=True, sketches=specs)
     except ZskipError as error:
         warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
@@ -290,7 +288,9 @@ def _computed(on: SketchOn) -> list[Term]:
 def _find_misread(reader: Reader, files: Bools, sketches: Sequence[SketchOn], zone: str) -> list[str]:
     """The expressions of sketches that mean something else to the session that reads some files."""
     of_values = [on for on in sketches if not _is_condition(on)]
-    terms = {term_sql(term): term for on in of_values for term in _computed(on) if opaque.collated_column(term) is None}
+    computed = (term for on in of_values for term in _computed(on) if opaque.collated_column(term) is None)
+    # Only the planner of rewrites asks for the bounds of conditions.
+    terms = {term_sql(term): None if is_condition(term) else term for term in computed}
     if not terms:
         return []
     snapshot = reader.snapshot
@@ -306,11 +306,21 @@ def _find_other_conditions(bound: BoundIndex, reader: Reader, sketches: Sequence
     for on in conditions:
         with suppress(ZskipError):
             assert frame is not None
-            before, now = on.condition, _describe(frame, columns, on).condition
-            if before is not None and now is not None and implies([before], now) and implies([now], before):
+            if _is_same(on, _describe(frame, columns, on)):
                 continue
         others.append(term_sql(on.terms[0]))
     return others
+
+
+def _is_same(on: SketchOn, other: SketchOn) -> bool:
+    """Whether two sketches with one text are of the same expressions, or conditions."""
+    if on.condition is None or other.condition is None:
+        return on == other
+    return implies([on.condition], other.condition) and implies([other.condition], on.condition)
+
+
+def _may_be_in_footers(on: SketchOn) -> bool:
+    return _is_condition(on) or (on.sketch == Ranges(1) and not isinstance(on.terms[0], Column))
 
 
 def _states_in_footers(
@@ -321,20 +331,22 @@ def _states_in_footers(
     lacking: Sequence[Bools],
     budget: int | None,
 ) -> list[dict[int, BuiltState]]:
-    """Read the states that zskip makes of the rows that it writes: the bounds of keys that are expressions."""
+    """Read the states that zskip makes of the rows that it writes: of keys that are expressions."""
     states: list[dict[int, BuiltState]] = [{} for _ in sketches]
-    bounds = [i for i, on in enumerate(sketches) if on.sketch == Ranges(1) and not isinstance(on.terms[0], Column)]
-    if not bounds:
+    of_keys = [i for i, on in enumerate(sketches) if _may_be_in_footers(on)]
+    if not of_keys:
         return states
-    numbers = {str(sketches[i]): i for i in bounds}
-    files = np.flatnonzero(np.logical_or.reduce([lacking[i] for i in bounds])).tolist()
+    numbers = {str(sketches[i]): i for i in of_keys}
+    files = np.flatnonzero(np.logical_or.reduce([lacking[i] for i in of_keys])).tolist()
     listed = [(snapshot.paths[file], int(snapshot.sizes[file])) for file in files]
     columns, versions = table_columns(handle, snapshot), session_versions(handle)
     types = [values_type(snapshot, on, case_sensitive=columns.case_sensitive, versions=versions) for on in sketches]
 
     @lru_cache
     def is_same_in(zone: str, i: int) -> bool:
-        return zone == zones[i] or parse_sketch_on(str(sketches[i]), columns, timezone=zone) == sketches[i]
+        return (zone == zones[i] and not _is_condition(sketches[i])) or _is_same(
+            parse_sketch_on(str(sketches[i]), columns, timezone=zone), sketches[i]
+        )
 
     # What cannot be read here is left to the job, which says why.
     with suppress(ZskipError):
@@ -376,13 +388,6 @@ def _count(
 
 def _drop_ancient_days(on: SketchOn, states: dict[int, BuiltState], bound: BoundIndex) -> dict[int, BuiltState]:
     """Drop the states of files that may hold days before 1900, whose meaning depends on the reader's calendar."""
-    unsure: Bools = np.zeros(len(bound.snapshot), np.bool_)
-    for column in on.columns:
-        if column.type.name in CALENDAR_TYPES:
-            stats = bound.column(column.path)
-            if stats is None:
-                return dict.fromkeys(states, BuiltState(None, "nothing is known of its days"))
-            sure = stats.bounded & (stats.lower >= first_unambiguous(column.type))
-            unsure |= ~(sure | (stats.nulls == ALL_NULL) | (stats.nulls == bound.rows))
+    sure = has_plain_days(bound, on.columns)
     early = BuiltState(None, "it may hold days before 1900, which calendars read differently")
-    return {i: early if unsure[i] else state for i, state in states.items()}
+    return {i: state if sure[i] else early for i, state in states.items()}

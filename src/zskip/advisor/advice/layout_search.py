@@ -23,6 +23,7 @@ from zskip.advisor.fitting.cross_validation import (
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.errors import InputError
 from zskip.layout.curves import curves_for, default_curve
+from zskip.layout.curves.fitted import Fitted
 from zskip.predicate import columns_of
 from zskip.records import Bools, Field, Floats, Ints, Sample
 
@@ -34,6 +35,8 @@ _QUICK_ROWS, _QUICK_FILES, _QUICK_QUERIES = 20_000, 128, 150
 _QUERIES = 400
 _DRAWS = 200
 _PARTS = 4
+_WORTH_A_KEY = 0.97
+"""A condition that leaves more of the reads than this is not worth computing for every row."""
 _NOTICEABLE = 1.1
 """A query is slower if it reads more than this many times what it reads today."""
 
@@ -154,6 +157,24 @@ def compare_column_counts(question: Question, names: Sequence[str]) -> list[Cand
         for by in choose_columns_greedily(question, names)
         for candidate in compare_curves(question, by, (default_curve(len(by)),))
     ]
+
+
+def add_conditions(question: Question, by: tuple[str, ...], conditions: Sequence[str]) -> tuple[str, ...]:
+    """Add those conditions to the columns of a tree by which queries read less."""
+    quick = _shrink(question)
+    least = _estimate_tree_cost(quick, by)
+    for condition in conditions:
+        cost = _estimate_tree_cost(quick, (*by, condition))
+        if cost < _WORTH_A_KEY * least:
+            by, least = (*by, condition), cost
+    return by
+
+
+def _estimate_tree_cost(question: Question, by: tuple[str, ...]) -> float:
+    # By all queries, since a condition repeats as a whole: without its query a tree has no cut by it.
+    clustering, curve = take_columns(question.table.sample, by), Fitted.name
+    reads = cross_validate(clustering, question.table, question.target, question.workload, (curve,), folds=1)[curve]
+    return reads.cost(question.workload.weights, question.target.unseen)
 
 
 def evaluate_current(question: Question, by: tuple[str, ...], files: int) -> Candidate:

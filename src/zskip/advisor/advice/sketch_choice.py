@@ -89,13 +89,18 @@ def _value_specs(predicate: Predicate) -> Iterator[str]:
 
 def _condition_specs(predicate: Predicate) -> Iterator[str]:
     """The predicate as a whole, and its parts that no sketch of values serves for certain."""
-    parts = list(conjuncts(predicate))
+    parts = tuple(conjuncts(predicate))
     if len(parts) > 1:
-        yield f"matches:{to_sql(And(tuple(parts)))}"
-    for part in parts:
+        yield f"matches:{to_sql(And(parts))}"
+    yield from (f"matches:{to_sql(part)}" for part in conditions_in(predicate))
+
+
+def conditions_in(predicate: Predicate) -> Iterator[Predicate]:
+    """Yield the conjuncts of which no bounds or sketches of values tell for certain."""
+    for part in conjuncts(predicate):
         inner = part.child if isinstance(part, Not) else part
         if not isinstance(inner, Compare | In | IsNull | StartsWith):
-            yield f"matches:{to_sql(part)}"
+            yield part
 
 
 def choose_sketches(

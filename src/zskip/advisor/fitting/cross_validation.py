@@ -97,6 +97,10 @@ class Reads:
     unseen: float = 0.0
     """The mean share of the rows in files that random queries read."""
 
+    def cost(self, weights: Floats, unseen: float) -> float:
+        """The share that tomorrow's queries read; unseen: the share of them that are random."""
+        return (1 - unseen) * float(self.kept @ weights) + unseen * self.unseen
+
 
 def fit_layout(
     sample: Sample,
@@ -198,8 +202,7 @@ def best_curve(reads_by_curve: Mapping[str, Reads], weights: Floats, unseen: flo
     """Choose the curve with the fewest reads; one that depends on a workload only if it gains enough by that."""
 
     def cost(curve: str) -> float:
-        share = (1 - unseen) * float(reads_by_curve[curve].kept @ weights) + unseen * reads_by_curve[curve].unseen
-        return share / curve_traits(curve).margin
+        return reads_by_curve[curve].cost(weights, unseen) / curve_traits(curve).margin
 
     return min(reads_by_curve, key=cost)
 
@@ -210,17 +213,18 @@ def cross_validate(
     target: Target,
     workload: ParsedWorkload,
     curves: Sequence[str],
+    folds: int = _FOLDS,
 ) -> Mapping[str, Reads]:
     """Predict what each query reads under layouts fitted without it; with few queries, under layouts fitted to all."""
-    count = _FOLDS if len(workload) >= _FOLDS else 1
-    folds = np.random.default_rng(target.seed).permutation(len(workload)) % count
+    count = folds if len(workload) >= folds else 1
+    fold_of = np.random.default_rng(target.seed).permutation(len(workload)) % count
     others = synthetic_workload(sample_ranks(clustering), queries=_TRIED_QUERIES, seed=target.seed + 1)
     reads_by_curve = {}
     for curve in curves:
         kept, decoded, unseen = np.zeros(len(workload)), np.zeros(len(workload)), []
         for fold in range(count):
-            tested = np.flatnonzero(folds == fold)
-            trained = np.flatnonzero(folds != fold) if count > 1 else tested
+            tested = np.flatnonzero(fold_of == fold)
+            trained = np.flatnonzero(fold_of != fold) if count > 1 else tested
             layout = fit_layout(clustering, target, workload.take(trained), curve)
             predicted = predict_reads(layout, clustering, table, target, workload.take(tested).predicates)
             kept[tested], decoded[tested] = predicted.kept, predicted.decoded

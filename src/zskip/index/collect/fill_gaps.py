@@ -7,7 +7,7 @@ marked, so that nothing is counted twice.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,7 +19,8 @@ from zskip.index.bound_index import BoundIndex
 from zskip.index.collect.footers import MAX_BOUND_BYTES, shorten_upper
 from zskip.index.store.bound_segments import BoundSegment, warn_damaged
 from zskip.index.store.segment import Entries, Segment, entries_table, new_name, write_segment
-from zskip.records import Bools, Field, Ints, Values
+from zskip.predicate import Column
+from zskip.records import ALL_NULL, Bools, Field, Ints, Values
 from zskip.storage import Storage
 from zskip.types import DAY_MICROS, DataType, Form
 
@@ -237,6 +238,19 @@ def _bounds(counted: CountedColumn, at: Ints) -> tuple[Values, Values, Bools]:
             lower[i], upper[i] = lower[i][:MAX_BOUND_BYTES], top if top is not None else b""
             bounded[i] = top is not None
     return lower, upper, bounded
+
+
+def has_plain_days(bound: BoundIndex, columns: Iterable[Column | Field]) -> Bools:
+    """(files,) which hold no day of some columns that calendars read differently."""
+    sure: Bools = np.ones(len(bound.snapshot), np.bool_)
+    for column in columns:
+        if column.type.name in CALENDAR_TYPES:
+            stats = bound.column(column.path)
+            if stats is None:
+                return np.zeros_like(sure)
+            late = stats.bounded & (stats.lower >= first_unambiguous(column.type))
+            sure &= late | (stats.nulls == ALL_NULL) | (stats.nulls == bound.rows)
+    return sure
 
 
 def first_unambiguous(data_type: DataType) -> int:

@@ -1,4 +1,4 @@
-"""What rows are clustered by: columns, fields inside structs, and expressions, under one spelling each."""
+"""What rows are clustered by: columns, fields inside structs, expressions, and conditions, under one spelling each."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from zskip.errors import ColumnError, PredicateError
 from zskip.predicate import opaque
 from zskip.predicate.columns import Columns
 from zskip.predicate.elements import EXPLODE
-from zskip.predicate.sql.parse import parse_term
+from zskip.predicate.sql.parse import parse_value
 from zskip.predicate.sql.tokens import Token, tokens_of
 from zskip.predicate.text import term_sql
 from zskip.predicate.tree import Column, Opaque, Term, parts_of
 from zskip.records import Field
 
-_MAY_BE_EXPRESSION = re.compile(r"[(\[:%*+]|\s[-/]\s|^-")
+_MAY_BE_EXPRESSION = re.compile(r"[(\[:%*+<>=']|\s[-/]\s|^-")
 _REASONS = {
     "has another value each time it is computed": (
         "rand randn random uuid shuffle monotonically_increasing_id now current_timestamp current_date localtimestamp "
@@ -50,7 +50,7 @@ def find_key(columns: Columns, name: str, *, timezone: str) -> Field:
         if not _MAY_BE_EXPRESSION.search(name):
             raise
     try:
-        term = parse_term(name, columns, timezone=timezone)
+        term = parse_value(name, columns, timezone=timezone)
     except (ColumnError, PredicateError) as error:
         if isinstance(error, ColumnError) and not _holds_query(_tokens_of(name)):
             raise
@@ -75,7 +75,7 @@ def _collated(field: Field) -> Field:
 def key_term(columns: Columns, field: Field, *, timezone: str) -> Term | None:
     """Return the expression of a key; None for columns, and where the table does not have its columns any more."""
     try:
-        return parse_term(field.name, columns, timezone=timezone) if field.computed else None
+        return parse_value(field.name, columns, timezone=timezone) if field.computed else None
     except (ColumnError, PredicateError):
         return None
 

@@ -7,23 +7,27 @@ user wrote: unknown columns and syntax errors raise.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
-from zskip.errors import PredicateError
+from zskip.errors import ColumnError, PredicateError
 from zskip.predicate.calls import UNIT_ALIASES
 from zskip.predicate.columns import Columns
 from zskip.predicate.functions.times import UNITS
 from zskip.predicate.literals import Literal
-from zskip.predicate.opaque import NAMES
+from zskip.predicate.opaque import CONDITION, NAMES
 from zskip.predicate.sql import element_tests
 from zskip.predicate.sql.extractions import call_extractions
 from zskip.predicate.sql.leaves import Leaves
 from zskip.predicate.sql.literals import Node
 from zskip.predicate.sql.terms import Terms
 from zskip.predicate.sql.tokens import Token, has_plain_units, hide_escapes, is_deep, mark_calls, shorten, tokens_of
-from zskip.predicate.tree import Column, Predicate, Term, Unknown
+from zskip.predicate.text import to_sql
+from zskip.predicate.tree import Column, Opaque, Predicate, Term, Unknown, nodes
+from zskip.types import DataType
 
 _UNITS = {*UNITS, *UNIT_ALIASES}
 _CALLS = {*NAMES, *element_tests.NAMES}
@@ -76,6 +80,28 @@ def parse_condition(sql: str, columns: Columns, *, timezone: str) -> tuple[Predi
         return _Text(call_extractions(sql), columns, timezone, lenient=False).condition()
     except RecursionError:
         raise PredicateError(f'"{shorten(sql, 200)}" is nested too deeply') from None
+
+
+def parse_value(sql: str, columns: Columns, *, timezone: str = "UTC") -> Term:
+    """Read an expression, or a condition that zskip understands as a whole, whose values are true, false and null.
+
+    Raises as `parse_term` does.
+
+    >>> from zskip.records import Field
+    >>> from zskip.types import DataType
+    >>> parse_value("note LIKE '%late%'", Columns([Field(name="note", type=DataType("string"))])).type.name
+    'boolean'
+    """
+    try:
+        return parse_term(sql, columns, timezone=timezone)
+    except PredicateError:
+        with suppress(ColumnError, PredicateError):
+            condition, named = parse_condition(sql, columns, timezone=timezone)
+            # The text of a moment means another one in other time zones.
+            is_plain = not any(column.type.name == "timestamp" for column in named)
+            if named and is_plain and not any(isinstance(part, Unknown) for part in nodes(condition)):
+                return Opaque(CONDITION, (to_sql(condition), *named), DataType("boolean"))
+        raise
 
 
 def parse_side(sql: str, columns: Columns, *, timezone: str, of_elements: bool = False) -> Term | Literal | None:

@@ -2,7 +2,8 @@
 
     near side: forms of keys -> bounds by file -> with the batches to the far side: bounds of each file -> its footer
 
-The state in a footer is that of the sketch `ranges(1)`, which the index would otherwise build in another pass.
+The state in a footer is that of the sketch `ranges(1)`, which the index would otherwise build in another pass; of a
+condition, that of `matches`, too.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import numpy.typing as npt
 from zskip.errors import ZskipError
 from zskip.formats.schema import fields_from_json
 from zskip.index.collect.footer_sketches import FooterSketch, pack_footer_sketches
-from zskip.index.expressions import bounds_spec, needs_sketch
+from zskip.index.expressions import key_specs
 from zskip.index.store.sketches import Versions, values_type
 from zskip.predicate import Columns
 from zskip.records import Bools, Field, Snapshot, Values, zeros
 from zskip.sketch import parse_sketch_on
 from zskip.sketch.arrays import State
 from zskip.sketch.blob import pack_arrays, unpack_arrays
+from zskip.sketch.kinds.matches import Matches
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.spark.forms import PREFIX_BYTES, curve_form, is_exact
 from zskip.types import Form
@@ -36,8 +38,8 @@ class SketchedKey(NamedTuple):
     number: int
     """Among the keys of the layout."""
     form: str
-    spec: str
-    """As in `FooterSketch`, as are the next."""
+    specs: tuple[str, ...]
+    """Each as in `FooterSketch`, as are the next."""
     timezone: str
     type: str
 
@@ -60,18 +62,18 @@ def sketched_keys(
     rows = Columns(fields_from_json(schema_json), case_sensitive=True)
     keys: list[SketchedKey] = []
     for number, field in enumerate(fields):
-        if not field.computed or not is_exact(field) or not needs_sketch(table, field):
+        specs = key_specs(table, field) if field.computed and is_exact(field) else []
+        if not specs:
             continue
-        spec = bounds_spec(field)
         try:
-            on, on_rows = (parse_sketch_on(spec, columns, timezone=timezone) for columns in (table, rows))
+            on, on_rows = (parse_sketch_on(specs[0], columns, timezone=timezone) for columns in (table, rows))
         except ZskipError:
             continue
         # Readers may pad texts, and Iceberg's gives some columns in another type.
         if on == on_rows and on.type == field.type and not any(column.type.is_char for column in on.columns):
             form = curve_form(field.type).value
             values = values_type(snapshot, on, case_sensitive=case_sensitive, versions=versions)
-            keys.append(SketchedKey(number, form, spec, timezone, values))
+            keys.append(SketchedKey(number, form, tuple(specs), timezone, values))
     return tuple(keys)
 
 
@@ -130,8 +132,20 @@ class KeyBounds:
 
     def metadata(self, first: int, end: int) -> dict[bytes, bytes]:
         """The metadata of the footer of a file that has the rows of these files, or some of them."""
-        states = [(key, self._state(i, slice(first, end))) for i, key in enumerate(self._keys)]
-        return pack_footer_sketches([FooterSketch(*key[2:], state) for key, state in states if state is not None])
+        sketches = []
+        for i, key in enumerate(self._keys):
+            window = slice(first, end)
+            makers = (self._state, self._match)
+            for spec, make in zip(key.specs, makers, strict=False):
+                state = make(i, window)
+                if state is not None:
+                    sketches.append(FooterSketch(spec, key.timezone, key.type, state))
+        return pack_footer_sketches(sketches)
+
+    def _match(self, key: int, window: slice) -> bytes:
+        """The state of `matches`: whether a condition is true in some row."""
+        known = self._flags[key][window] & _VALUE > 0
+        return Matches().to_bytes(bool((self._highs[key][window][known] == 1).any()))
 
     def _state(self, key: int, window: slice) -> bytes | None:
         """The state of the sketch; None where the forms do not tell it."""

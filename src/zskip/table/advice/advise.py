@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,13 @@ import numpy as np
 from zskip.advisor.advice.advice import WORTH, Advice, Candidate
 from zskip.advisor.advice.layout_search import (
     Question,
+    add_conditions,
     compare_column_counts,
     compare_curves,
     evaluate_current,
     find_queried_columns,
 )
-from zskip.advisor.advice.sketch_choice import describe_choice
+from zskip.advisor.advice.sketch_choice import conditions_in, describe_choice
 from zskip.advisor.advice.suggestions import suggest
 from zskip.advisor.fitting.cross_validation import (
     ParsedWorkload,
@@ -47,6 +48,7 @@ from zskip.predicate import (
     is_opaque,
     nodes,
     term_sql,
+    to_sql,
 )
 from zskip.records import Field, Ints, Sample, SketchChoice, Snapshot
 from zskip.table.advice.choose_sketches import choose
@@ -72,8 +74,8 @@ _MOST_FOOTERS = 20_000
 """Footers to read for advice where there is no index."""
 _MOST_QUERIES = 400
 """Queries to use; of more, some are drawn by weight."""
-_MOST_EXPRESSIONS = 8
-"""Expressions to try as keys."""
+_MOST_EXPRESSIONS, _MOST_CONDITIONS = 8, 4
+"""Expressions and conditions to try as keys."""
 _MOST_SAMPLED = 24
 """Columns in the sample."""
 _PAGE_SAMPLES, _MOST_ROWS = 40, 200_000
@@ -193,7 +195,24 @@ def study_table(version: TableVersion, request: OptimizeRequest) -> Study:
     )
 
 
-def choose_columns(version: TableVersion, request: OptimizeRequest) -> OptimizeRequest | None:
+def choose_keys(version: TableVersion, request: OptimizeRequest) -> OptimizeRequest | None:
+    """Let the workload choose what the request leaves to it: the columns, and conditions as cuts of a tree.
+
+    None where the table should stay as it is.
+    """
+    chosen = request if request.by else _choose_columns(version, request)
+    if chosen is None or not chosen.takes_conditions:
+        return chosen
+    _, predicates = read_predicates(version.handle, version.snapshot, chosen.workload, most=_MOST_QUERIES)
+    fields = _find_conditions(version, predicates)
+    conditions = [field.name for field in fields if field.name not in chosen.by][:_MOST_CONDITIONS]
+    if not conditions:
+        return chosen
+    study = study_table(version, dataclasses.replace(chosen, by=(*chosen.by, *conditions)))
+    return dataclasses.replace(chosen, by=add_conditions(study.question, chosen.by, conditions))
+
+
+def _choose_columns(version: TableVersion, request: OptimizeRequest) -> OptimizeRequest | None:
     """Choose the columns by the workload; None where the table should stay as it is."""
     study = study_table(version, request)
     today = evaluate_current(study.question, study.layout, len(study.snapshot))
@@ -220,11 +239,21 @@ def _find_expressions(version: TableVersion, predicates: Sequence[Predicate]) ->
             while isinstance(term, Call):
                 term = term.term
             texts[term_sql(term)] = None
+    return _keys_of(version, texts)[:_MOST_EXPRESSIONS]
+
+
+def _find_conditions(version: TableVersion, predicates: Sequence[Predicate]) -> list[Field]:
+    """Find the conditions in queries that bounds of columns and expressions tell nothing of, in their order."""
+    parts = (part for predicate in predicates for part in conditions_in(predicate))
+    return _keys_of(version, dict.fromkeys(map(to_sql, parts)))
+
+
+def _keys_of(version: TableVersion, texts: Iterable[str]) -> list[Field]:
     fields: list[Field] = []
     for text in texts:
         with contextlib.suppress(ColumnError):
             fields += _clusterable(version, [text])
-    return fields[:_MOST_EXPRESSIONS]
+    return fields
 
 
 def _bind_complete_index(version: TableVersion) -> BoundIndex:

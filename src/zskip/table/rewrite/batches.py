@@ -30,7 +30,7 @@ from zskip.formats import OPERATIONS
 from zskip.layout.curves import curve_traits
 from zskip.records import FileIdentity, Ints, LiveFiles, RewriteResult, Snapshot, identify_files
 from zskip.storage import Storage
-from zskip.table.advice.advise import choose_columns
+from zskip.table.advice.advise import choose_keys
 from zskip.table.advice.choose_layout import check_columns_and_curve
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
@@ -199,7 +199,7 @@ def _choose_columns(
 ) -> OptimizeRequest | None:
     if interrupted is not None:
         return dataclasses.replace(request, by=interrupted.by, curve=interrupted.curve)
-    return request if request.by else choose_columns(version, request)
+    return choose_keys(version, request)
 
 
 def _read_state(version: TableVersion, request: OptimizeRequest) -> _TableState:

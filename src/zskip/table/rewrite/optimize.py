@@ -23,7 +23,7 @@ from zskip.formats.compression import Compression
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import bernoulli_fraction
 from zskip.records import Field, FileIdentity, Ints, LiveFiles, RewriteResult, Sample, Snapshot
-from zskip.table.advice.advise import choose_columns
+from zskip.table.advice.advise import choose_keys
 from zskip.table.advice.choose_layout import (
     ChosenLayout,
     check_columns_and_curve,
@@ -92,13 +92,15 @@ def _optimize(handle: Handle, job: RewriteJob, target: Handle | None) -> Rewrite
     spark, request = handle.need_session("optimize()"), job.options
     check_columns_and_curve(request)
     timer, version = StepTimer(), open_version(handle)
-    if not request.by:
+    if job.only is None and (not request.by or request.takes_conditions):
         with timer.step("advise"):
-            advised = choose_columns(version, request)
+            advised = choose_keys(version, request)
         if advised is None:
             return unchanged(version, timer)
-        # The advice took a while, and has released what it read.
-        request, version = advised, open_version(handle)
+        if advised is not request:
+            # The advice took a while, and has released what it read.
+            request, version = advised, open_version(handle)
+            job = dataclasses.replace(job, options=request)
     with timer.step("snapshot"):
         check_rewritable(version, request.into, request.compression)
         plan = _plan(spark, version, request, job.only)
