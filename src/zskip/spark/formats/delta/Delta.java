@@ -6,6 +6,7 @@ import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -96,6 +97,10 @@ final class Delta {
   }
 
   static boolean hasDeletedRows(FileStatusWithMetadata file) { return file.metadata().contains(VECTOR); }
+
+  static boolean hasDeletedRows(PartitionedFile file) {
+    return file.otherConstantMetadataColumnValues().contains(VECTOR);
+  }
 
   /** Without Delta's own filter on deleted rows. */
   static Seq<Expression> withoutDeleted(Seq<Expression> filters) {

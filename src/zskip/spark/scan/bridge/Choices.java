@@ -26,6 +26,11 @@ final class Choices {
     while (characters > MOST_CHARACTERS) remove((String) choices.keySet().iterator().next());
   }
 
+  synchronized void clear() {
+    choices.clear();
+    characters = 0;
+  }
+
   private void remove(String question) { characters -= size(question, (Map<String, Object>) choices.remove(question)); }
 
   private static int size(String question, Map<String, Object> choice) {

@@ -39,6 +39,9 @@ public final class Python {
     return choice;
   }
 
+  /** Has questions answered anew. */
+  void forget() { choices.clear(); }
+
   /** Asks a question; filters and plain values are sent as text, other values stay here until Python gets them. */
   Object ask(String question, Object... arguments) { return send(Json.question(question, arguments), arguments); }
 

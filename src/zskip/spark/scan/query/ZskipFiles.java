@@ -125,6 +125,7 @@ public final class ZskipFiles implements FileIndex {
   private Seq<PartitionDirectory> keep(Listing listing, Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
     long started = System.nanoTime();
     listing.count();
+    Learning.begin();
     boolean isPlanned = query != null && query.isOver(partitionFilters, dataFilters);
     Object ticket = isPlanned ? query.ticket : null;
     Map<String, Object> notes = query == null ? ScanQuery.NO_NOTES : Joins.notes(this);

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zskip.errors import ZskipWarning
-from zskip.index import BoundIndex
+from zskip.index import BoundIndex, has_plain_days
 from zskip.predicate import Predicate
 from zskip.prune.keys import point_share
+from zskip.prune.prune import match_conditions
 from zskip.records import Field, LeafReport, PruneResult, ScanReport
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.callbacks import java_callback
@@ -33,9 +34,11 @@ from zskip.spark.scan.bridge.filters import Filters
 from zskip.spark.scan.counts.counts import count
 from zskip.spark.scan.listings.choice import Choice
 from zskip.spark.scan.listings.listing import Listing
-from zskip.spark.scan.listings.masks import pack_mask
+from zskip.spark.scan.listings.masks import pack_mask, unpack_mask
+from zskip.spark.scan.rule.learned import Facts
 from zskip.spark.scan.rule.notes import NEEDED, REFINE, Refine
 from zskip.spark.scan.rule.reports import OnFilters, OnScan, Reporter, collect_scans, look_up, remember
+from zskip.types import NESTED
 from zskip.units import show_size
 
 if TYPE_CHECKING:
@@ -60,8 +63,12 @@ class BoundFiles:
         on_scan: OnScan | None = None,
         on_filters: OnFilters | None = None,
         is_recorded: Callable[[], bool] = lambda: False,
+        facts: Facts | None = None,
     ) -> None:
-        """partition_fields: columns that the relation takes from directories; is_recorded: whether its workload is."""
+        """partition_fields: columns that the relation takes from directories; is_recorded: whether its workload is.
+
+        facts: what queries have shown; None where none is to be kept.
+        """
         self.index = index
         self.reporter = Reporter(table=index.snapshot.root, on_scan=on_scan, on_filters=on_filters)
         self._jvm = Jvm.of(spark)
@@ -69,6 +76,7 @@ class BoundFiles:
         self._partition_fields = tuple(partition_fields)
         self._name = uuid.uuid4().hex
         self._is_recorded = is_recorded
+        self._facts = facts
 
     def to_java(self) -> JavaObject:
         """What `BoundIndex.java` knows of the files, and how it asks about them."""
@@ -89,6 +97,7 @@ class BoundFiles:
             "share": self.share,
             "recorded": lambda _: self._is_recorded(),
             "scanned": self.scanned,
+            "learned": self.learned,
         }
         return answers[question](Listing.read(listing, len(self.index.snapshot)), *arguments)
 
@@ -152,6 +161,18 @@ class BoundFiles:
         """Report the latest scans, of any table."""
         collect_scans(self._jvm)
 
+    def learned(self, _: Listing, ticket: int | None, files: str) -> None:
+        """Take what a query has shown: no row of some files makes its filters true; files: as bits."""
+        choice = look_up(ticket)
+        if self._facts is not None and choice is not None:
+            without = unpack_mask(files, len(self.index.snapshot)) & choice.listing.whole
+            fields = [field for field in self._fields if field.name in choice.data_filters.columns.values()]
+            # Sessions differ in whether they pad CHAR, which may be inside others, and in how they read ancient days.
+            if not any(field.type.is_char or field.type.name == NESTED.name for field in fields):
+                without &= has_plain_days(self.index, fields)
+                predicate = choice.data_filters.predicate(self._fields, case_sensitive=self._case_sensitive)
+                self._facts.add(predicate, self.index.snapshot, np.flatnonzero(without))
+
     def choose(self, listing: Listing, partition_filters: Filters, data_filters: Filters) -> Choice:
         """The files that filters leave; Spark has applied the partition filters to what it lists."""
         started = time.perf_counter()
@@ -178,11 +199,16 @@ class BoundFiles:
         if not filters:
             return PruneResult(kept=everything, full=everything), True
         try:
-            fields = (*self.index.snapshot.fields, *self.index.snapshot.partition_fields)
-            return self.index.prune(filters.predicate(fields, case_sensitive=self._case_sensitive)), True
+            predicate = filters.predicate(self._fields, case_sensitive=self._case_sensitive)
+            facts = None if self._facts is None else self._facts.for_predicate(predicate, self.index.snapshot)
+            return match_conditions(self.index.prune(predicate), predicate, facts), True
         except Exception as error:
             _warn(f"zskip could not prune this scan and reads every file ({error}); please report it")
             return PruneResult(kept=everything, full=~everything), False
+
+    @property
+    def _fields(self) -> tuple[Field, ...]:
+        return (*self.index.snapshot.fields, *self.index.snapshot.partition_fields)
 
     def _refine(self, choice: Choice, notes: Mapping[str, Any]) -> Choice:
         for kind in NEEDED.keys() & notes.keys():

@@ -28,6 +28,7 @@ from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.jvm.versions import SessionVersions, compare_zones
 from zskip.spark.scan.bridge.filters import Filters
 from zskip.spark.scan.rule.bound_files import BoundFiles
+from zskip.spark.scan.rule.learned import facts_of
 from zskip.spark.scan.rule.reports import OnFilters
 from zskip.storage import Storage
 from zskip.storage.redirected import RedirectedStorage
@@ -169,6 +170,7 @@ def open_index(
         partition_fields=partition_fields,
         on_filters=_tell_watches(storage, fields, case_sensitive),
         is_recorded=lambda: any(watch(storage, fields, case_sensitive) is not None for watch in _watches),
+        facts=facts_of(storage.root, home, data_json, partition_json, case_sensitive, repr(names)),
     )
 
 
