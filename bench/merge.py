@@ -36,6 +36,11 @@ RUNS = [
      "goals": {"*_1000_zskip_bytes_pct": ("<=", 2), "iceberg_1000_zskip_rows_pct": ("<=", 2),
                "delta_1000_time_over_plain": ("<=", 0.25), "delta_vectors_1000_time_over_plain": ("<=", 0.25),
                "*_spread_time_over_plain": ("<=", 1.03), "*_same_rows": ("=", True)}},
+    {"name": "merge-scale-10", "title": "MERGE into a table of Delta of 60 million rows", "case": "hard", "hours": True,
+     "text": "As above: 512 files, 1,000 rows.",
+     "options": "--scale 10 --files 512 --formats delta --cases 1000 --sides plain,zskip --rounds 3",
+     "goals": {"delta_1000_zskip_bytes_pct": ("<=", 2), "delta_1000_time_over_plain": ("<=", 0.25),
+               "delta_1000_same_rows": ("=", True)}},
 ]  # fmt: skip
 
 HOME = data.HOME / "merge"

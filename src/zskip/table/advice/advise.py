@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ from zskip.advisor.workload.workload import Workload
 from zskip.errors import ColumnError, InputError
 from zskip.index import BoundIndex
 from zskip.layout.curves import curves_for, default_curve
+from zskip.layout.fit import MOST_COLUMNS
 from zskip.layout.pages import MOST_ROWS
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
 from zskip.predicate import (
@@ -76,6 +78,8 @@ _MOST_QUERIES = 400
 """Queries to use; of more, some are drawn by weight."""
 _MOST_EXPRESSIONS, _MOST_CONDITIONS = 8, 4
 """Expressions and conditions to try as keys."""
+_MOST_TEXTS = 20
+"""Conditions to look at, not all of which can be keys."""
 _MOST_SAMPLED = 24
 """Columns in the sample."""
 _PAGE_SAMPLES, _MOST_ROWS = 40, 200_000
@@ -203,9 +207,15 @@ def choose_keys(version: TableVersion, request: OptimizeRequest) -> OptimizeRequ
     chosen = request if request.by else _choose_columns(version, request)
     if chosen is None or not chosen.takes_conditions:
         return chosen
-    _, predicates = read_predicates(version.handle, version.snapshot, chosen.workload, most=_MOST_QUERIES)
-    fields = _find_conditions(version, predicates)
-    conditions = [field.name for field in fields if field.name not in chosen.by][:_MOST_CONDITIONS]
+    workload, predicates = read_predicates(version.handle, version.snapshot, chosen.workload, most=_MOST_QUERIES)
+    weights: dict[str, float] = defaultdict(float)
+    for query, predicate in zip(workload.queries, predicates, strict=True):
+        for part in conditions_in(predicate):
+            weights[to_sql(part)] += query.weight
+    often = sorted(weights, key=lambda text: -weights[text])[:_MOST_TEXTS]
+    fields = _keys_of(version, often)
+    most = min(_MOST_CONDITIONS, MOST_COLUMNS - len(chosen.by))
+    conditions = [field.name for field in fields if field.name not in chosen.by][: max(most, 0)]
     if not conditions:
         return chosen
     study = study_table(version, dataclasses.replace(chosen, by=(*chosen.by, *conditions)))
@@ -240,12 +250,6 @@ def _find_expressions(version: TableVersion, predicates: Sequence[Predicate]) ->
                 term = term.term
             texts[term_sql(term)] = None
     return _keys_of(version, texts)[:_MOST_EXPRESSIONS]
-
-
-def _find_conditions(version: TableVersion, predicates: Sequence[Predicate]) -> list[Field]:
-    """Find the conditions in queries that bounds of columns and expressions tell nothing of, in their order."""
-    parts = (part for predicate in predicates for part in conditions_in(predicate))
-    return _keys_of(version, dict.fromkeys(map(to_sql, parts)))
 
 
 def _keys_of(version: TableVersion, texts: Iterable[str]) -> list[Field]:
