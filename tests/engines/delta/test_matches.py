@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import tiers
+from session_settings import settings
 
 import zskip
 from zskip.errors import ZskipWarning
@@ -105,3 +106,28 @@ def test_columns_that_go_or_change(engine_spark: SparkSession, tmp_path: Path) -
             assert zskip.table(spark, path).df().where("a % 7 = 9").count() == 0
         finally:
             spark.conf.unset("spark.sql.ansi.enabled")
+
+
+def test_what_queries_have_shown_stays_true(engine_spark: SparkSession, tmp_path: Path) -> None:
+    spark, path = engine_spark, str(tmp_path / "t")
+    rows = "SELECT id, concat('run ', id) AS s FROM range(0, 4000, 1, 8)"
+    spark.sql(rows).write.format("delta").option("delta.enableDeletionVectors", "true").save(path)
+    zskip.table(spark, path).index()
+    largest = max(file.stat().st_size for file in Path(path).glob("*.parquet"))
+    own = {"spark.zskip.learn": "true", "spark.sql.files.maxPartitionBytes": str(largest)}
+
+    def count(where: str, version: str = "") -> tuple[int, int]:
+        (row,) = spark.sql(f"SELECT count(*) AS n FROM delta.`{path}` {version} WHERE {where}").collect()
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+        return row.n, zskip.scans(spark)[0].files
+
+    with settings(spark, **own), zskip.enabled(spark):
+        assert [count("s RLIKE 'run 17..'") for _ in range(2)] == [(100, 8), (100, 1)]
+        spark.sql(f"DELETE FROM delta.`{path}` WHERE id % 2 = 1")
+        assert count("s RLIKE 'run 17..'") == (50, 1)
+        assert count("s RLIKE 'run 17..'", "VERSION AS OF 0") == (100, 1)
+        # Of a file without the rows of a vector, a query shows nothing: an older version has these rows.
+        assert [count("s RLIKE 'run [0-9]*7[0-9]7'") for _ in range(2)] == [(0, 8), (0, 8)]
+        assert count("s RLIKE 'run [0-9]*7[0-9]7'", "VERSION AS OF 0")[0] > 0
+        spark.sql(f"INSERT INTO delta.`{path}` VALUES (1750, 'run 1750')")
+        assert count("s RLIKE 'run 17..'") == (51, 2)

@@ -171,6 +171,16 @@ def test_what_is_not_certain_is_not_learned(
         spark.sql("DROP TABLE IF EXISTS learned_char")
 
 
+def test_columns_with_ids_teach_nothing(spark: SparkSession, path: str) -> None:
+    schema = spark.read.parquet(path).schema
+    for number, field in enumerate(schema):
+        field.metadata = {"parquet.field.id": number}
+    by_name = {"spark.sql.parquet.fieldId.read.enabled": "false"}
+    with settings(spark, **by_name), learning(spark, path):
+        read = spark.read.schema(schema).parquet(path).where(RARE).count
+        assert [files_read(spark, read) for _ in range(2)] == [FILES, FILES]
+
+
 def test_partitions(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     spark.sql(ROWS.format(year=2020)).write.partitionBy("p").parquet(path)

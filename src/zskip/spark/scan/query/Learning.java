@@ -67,12 +67,7 @@ public final class Learning extends SparkListener {
   }
 
   private static boolean isOn(SQLConf settings) {
-    // By the ids of its columns, a file may have other values.
-    return is(settings, SETTING) && !is(settings, "spark.sql.parquet.fieldId.read.enabled");
-  }
-
-  private static boolean is(SQLConf settings, String name) {
-    return "true".equalsIgnoreCase(settings.getConfString(name, "false").trim());
+    return "true".equalsIgnoreCase(settings.getConfString(SETTING, "false").trim());
   }
 
   public synchronized void onTaskEnd(SparkListenerTaskEnd end) {
