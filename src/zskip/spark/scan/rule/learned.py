@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from zskip.sketch import FileSketches, Matches, SketchOn, normal, subjects
 from zskip.sketch.implication import is_exact
 from zskip.types import DataType
 
-_MOST_TABLES, _MOST_FACTS, _MOST_FILES = 100, 500, 5_000_000
+_MOST_TABLES, _MOST_FACTS, _MOST_FILES = 100, 500, 500_000
 """Tables, the facts of each, and the files of all facts of each."""
 _lock = threading.Lock()
 _File = tuple[str, int, int, int]
@@ -35,6 +36,7 @@ class Facts:
 
     def __init__(self) -> None:
         self._numbers: dict[_File, int] = {}
+        self._new_numbers = itertools.count()  # None comes again: an older fact may be in use.
         self._facts: OrderedDict[Predicate, tuple[SketchOn, Ints]] = OrderedDict()
 
     def add(self, filters: Predicate, snapshot: Snapshot, files: Ints) -> None:
@@ -47,13 +49,14 @@ class Facts:
             return
         with _lock:
             names = [_identity(snapshot, file) for file in files.tolist()]
-            numbers = np.array([self._numbers.setdefault(name, len(self._numbers)) for name in names], np.int64)
+            numbers = np.array([self._numbers.setdefault(name, next(self._new_numbers)) for name in names], np.int64)
             term = Opaque(opaque.CONDITION, (to_sql(filters, shorten=True),), DataType("boolean"))
             on, known = self._facts.pop(condition, (SketchOn(_Learned(), (term,), condition), numbers[:0]))
             self._facts[condition] = on, np.union1d(known, numbers)
             while len(self._facts) > _MOST_FACTS or self._size() > _MOST_FILES:
                 self._facts.popitem(last=False)
-            if not self._facts:
+            if not self._facts or len(self._numbers) > _MOST_FILES:  # Those of files that are gone stay until then.
+                self._facts.clear()
                 self._numbers.clear()
 
     def _size(self) -> int:
@@ -64,15 +67,17 @@ class Facts:
         with _lock:
             about = subjects(predicate) if self._facts else frozenset()
             facts = [fact for fact in self._facts.values() if not about.isdisjoint(fact[0].subjects)]
-            if not facts:
-                return None
-            known = [self._numbers.get(_identity(snapshot, file), -1) for file in range(len(snapshot))]
-        conditions = tuple((on, partial(_may_match, np.array(known), files)) for on, files in facts)
-        return FileSketches(len(snapshot), (), conditions)
+        numbers = cache(lambda: self._numbers_of(snapshot))  # Few of the facts serve a filter.
+        conditions = tuple((on, partial(_may_match, numbers, files)) for on, files in facts)
+        return FileSketches(len(snapshot), (), conditions) if conditions else None
+
+    def _numbers_of(self, snapshot: Snapshot) -> Ints:
+        with _lock:
+            return np.array([self._numbers.get(_identity(snapshot, file), -1) for file in range(len(snapshot))])
 
 
-def _may_match(numbers: Ints, without: Ints) -> Bools:
-    return ~np.isin(numbers, without)
+def _may_match(numbers: Callable[[], Ints], without: Ints) -> Bools:
+    return ~np.isin(numbers(), without)
 
 
 def _identity(snapshot: Snapshot, file: int) -> _File:
