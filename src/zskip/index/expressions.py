@@ -47,31 +47,23 @@ def term_stats(term: Term, column_stats: _Stats, sketches: BoundSketches | None)
     return monotone.term_stats(term, inner_stats)
 
 
-def needs_sketch(columns: Columns, field: Field) -> bool:
-    """Whether only a sketch tells the bounds of a key: it is an expression, and not monotone in one column.
+def key_specs(columns: Columns, field: Field) -> list[str]:
+    """The sketches of a key of which only sketches tell: its bounds and, of a condition, whether any row matches.
+
+    None of columns and of what is monotone in one.
 
     >>> from zskip.types import DataType
     >>> columns = Columns([Field(name="s", type=DataType("string"))])
-    >>> [needs_sketch(columns, Field(name=name, type=NESTED, computed=True)) for name in ("lower(s)", "left(s, 2)")]
-    [True, False]
+    >>> names = ("left(s, 2)", "lower(s)", "s LIKE '%a_b%'")
+    >>> [key_specs(columns, Field(name=name, type=NESTED, computed=True)) for name in names]
+    [[], ['ranges(1):lower(s)'], ["ranges(1):s LIKE '%a_b%'", "matches:s LIKE '%a_b%'"]]
     """
     term = key_term(columns, field, timezone="UTC")
     while isinstance(term, Call):
         term = term.term
-    return term is not None and not isinstance(term, Column)
-
-
-def key_specs(columns: Columns, field: Field) -> list[str]:
-    """The sketches of a key of which only sketches tell: its bounds and, of a condition, whether any row matches.
-
-    >>> from zskip.types import DataType
-    >>> columns = Columns([Field(name="s", type=DataType("string"))])
-    >>> [key_specs(columns, Field(name=name, type=NESTED, computed=True)) for name in ("lower(s)", "s LIKE '%a_b%'")]
-    [['ranges(1):lower(s)'], ["ranges(1):s LIKE '%a_b%'", "matches:s LIKE '%a_b%'"]]
-    """
-    if not needs_sketch(columns, field):
+    if term is None or isinstance(term, Column):
         return []
-    kinds = [Ranges(1), *[Matches()] * is_condition(key_term(columns, field, timezone="UTC"))]
+    kinds = [Ranges(1), *[Matches()] * is_condition(term)]
     return [f"{kind}:{field.name}" for kind in kinds]
 
 

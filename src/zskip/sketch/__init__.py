@@ -3,7 +3,7 @@
 from zskip.sketch.base import Answer, LeftOut, Sketch, counted
 from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
 from zskip.sketch.guard import BuiltState, StateBuilder, ask, fit_budget, read_states
-from zskip.sketch.implication import implies, normal, subjects
+from zskip.sketch.implication import are_same, implies, normal, subjects
 from zskip.sketch.kinds.bloom import Bloom
 from zskip.sketch.kinds.geo import Geo, geo_distance
 from zskip.sketch.kinds.matches import Matches
@@ -29,6 +29,7 @@ __all__ = [
     "SketchOn",
     "StateBuilder",
     "ValueSet",
+    "are_same",
     "ask",
     "counted",
     "fit_budget",

@@ -98,6 +98,11 @@ def implies(facts: Sequence[Predicate], goal: Predicate) -> bool:
     return isinstance(goal, Or) and any(implies(facts, part) for part in goal.children)
 
 
+def are_same(one: Predicate | None, other: Predicate | None) -> bool:
+    """Whether each of two conditions, as `normal` gives them, implies the other; None is of what is not known."""
+    return one is not None and other is not None and implies([one], other) and implies([other], one)
+
+
 def _fact_implies(fact: Predicate, goal: Predicate) -> bool:
     if isinstance(fact, Or):
         return all(implies([choice], goal) for choice in fact.children)

@@ -31,7 +31,7 @@ from zskip.predicate import (
     replace_terms,
 )
 from zskip.records import Field, Snapshot
-from zskip.sketch import Matches, implies, normal, parse_sketch_on
+from zskip.sketch import Matches, are_same, implies, normal, parse_sketch_on
 from zskip.table.handle import Handle
 from zskip.table.session import (
     ESCAPES,
@@ -133,7 +133,7 @@ def _check_condition(frame: DataFrame, columns: Columns, text: str, timezone: st
         parse_sketch_on(f"{Matches()}:{text}", columns, timezone=timezone, described=each).condition
         for each in ("", described)
     )
-    if ours is None or theirs is None or not (implies([ours], theirs) and implies([theirs], ours)):
+    if not are_same(ours, theirs):
         raise UnsupportedError(other_meaning(text))
 
 

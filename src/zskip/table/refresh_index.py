@@ -31,7 +31,7 @@ from zskip.index.collect.footer_sketches import unpack_footer_sketches
 from zskip.index.store.sketches import values_type
 from zskip.predicate import Column, Columns, Predicate, Term, from_filters, is_condition, opaque, term_sql
 from zskip.records import Bools, Field, Ints, Snapshot
-from zskip.sketch import BuiltState, Matches, SketchOn, implies, parse_sketch_on
+from zskip.sketch import BuiltState, Matches, SketchOn, are_same, parse_sketch_on
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_loaded, load_index
@@ -306,17 +306,10 @@ def _find_other_conditions(bound: BoundIndex, reader: Reader, sketches: Sequence
     for on in conditions:
         with suppress(ZskipError):
             assert frame is not None
-            if _is_same(on, _describe(frame, columns, on)):
+            if are_same(on.condition, _describe(frame, columns, on).condition):
                 continue
         others.append(term_sql(on.terms[0]))
     return others
-
-
-def _is_same(on: SketchOn, other: SketchOn) -> bool:
-    """Whether two sketches with one text are of the same expressions, or conditions."""
-    if on.condition is None or other.condition is None:
-        return on == other
-    return implies([on.condition], other.condition) and implies([other.condition], on.condition)
 
 
 def _may_be_in_footers(on: SketchOn) -> bool:
@@ -344,9 +337,10 @@ def _states_in_footers(
 
     @lru_cache
     def is_same_in(zone: str, i: int) -> bool:
-        return (zone == zones[i] and not _is_condition(sketches[i])) or _is_same(
-            parse_sketch_on(str(sketches[i]), columns, timezone=zone), sketches[i]
-        )
+        on = sketches[i]
+        if _is_condition(on):  # Of which the text alone may tell less than the session that added it.
+            return are_same(parse_sketch_on(str(on), columns, timezone=zone).condition, on.condition)
+        return zone == zones[i] or parse_sketch_on(str(on), columns, timezone=zone) == on
 
     # What cannot be read here is left to the job, which says why.
     with suppress(ZskipError):

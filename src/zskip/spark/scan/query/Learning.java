@@ -59,11 +59,14 @@ public final class Learning extends SparkListener {
   private Learning(SparkContext context) { this.context = context; }
 
   /** Listens from now on, if the session is to learn: from before the first task of a query. */
-  static synchronized void begin() {
-    SparkContext running = SparkContext.getOrCreate();
-    if ((listener != null && listener.context == running) || !isOn(SQLConf.get())) return;
-    listener = new Learning(running);
-    running.addSparkListener(listener);
+  static void begin() {
+    if (isOn(SQLConf.get())) listen(SparkContext.getOrCreate());
+  }
+
+  private static synchronized void listen(SparkContext context) {
+    if (listener != null && listener.context == context) return;
+    listener = new Learning(context);
+    context.addSparkListener(listener);
   }
 
   private static boolean isOn(SQLConf settings) {
@@ -122,11 +125,11 @@ public final class Learning extends SparkListener {
     boolean hasOthers = Hudi.isIndex(files.files) || Delta.isChange(files.files);
     boolean isPlanned = files.query.isOver(scan.partitionFilters(), scan.dataFilters());
     if (hasOthers || !isPlanned || !isIn(filter.condition(), Scala.list(scan.dataFilters()))) return;
-    Set<Integer> shown = partitions(number(scan), number(filter), scan, files.bound);
     BitSet without = new BitSet();
-    for (FilePartition partition : filePartitions(scan)) {
-      if (!shown.contains(Integer.valueOf(partition.index()))) continue;
-      for (PartitionedFile file : partition.files()) without.set(number(file, files.bound));
+    Map<Integer, Long> read = readInVain(number(scan), number(filter));
+    for (FilePartition partition : read.isEmpty() ? new ArrayList<FilePartition>() : filePartitions(scan)) {
+      Long rows = (Long) read.get(Integer.valueOf(partition.index()));
+      if (rows != null) add(partition, rows.longValue(), files.bound, without);
     }
     if (without.isEmpty()) return;
     files.bound.python.ask("learned", null, files.query.ticket, Json.bits(without));
@@ -143,25 +146,16 @@ public final class Learning extends SparkListener {
     return true;
   }
 
-  /** The partitions of which a task read all rows, and let none through. */
-  private Set<Integer> partitions(long read, long passed, FileSourceScanExec scan, BoundIndex index) {
-    Map<Integer, Long> without = new HashMap<>();
-    synchronized (this) {
-      for (Map.Entry<Long, Map<Long, Long>> task : tasks.entrySet()) {
-        Map<Long, Long> gave = (Map<Long, Long>) task.getValue();
-        Long rows = (Long) gave.get(Long.valueOf(read));
-        // Tasks do not report a metric that is 0.
-        if (rows == null || gave.containsKey(Long.valueOf(passed))) continue;
-        without.put(((Long) task.getKey()).intValue(), rows);
-      }
+  /** The rows that were read of each partition of which the filter let none through; by the numbers of metrics. */
+  private synchronized Map<Integer, Long> readInVain(long read, long passed) {
+    Map<Integer, Long> rows = new HashMap<>();
+    for (Map.Entry<Long, Map<Long, Long>> task : tasks.entrySet()) {
+      Map<Long, Long> gave = (Map<Long, Long>) task.getValue();
+      // Tasks do not report a metric that is 0.
+      if (!gave.containsKey(Long.valueOf(read)) || gave.containsKey(Long.valueOf(passed))) continue;
+      rows.put(((Long) task.getKey()).intValue(), (Long) gave.get(Long.valueOf(read)));
     }
-    Set<Integer> shown = new HashSet<>();
-    if (without.isEmpty()) return shown;
-    for (FilePartition partition : filePartitions(scan)) {
-      Long rows = (Long) without.get(Integer.valueOf(partition.index()));
-      if (rows != null && rows.longValue() == rows(partition, index)) shown.add(Integer.valueOf(partition.index()));
-    }
-    return shown;
+    return rows;
   }
 
   private static List<FilePartition> filePartitions(FileSourceScanExec scan) {
@@ -170,16 +164,18 @@ public final class Learning extends SparkListener {
     return Scala.list(((FileScanRDD) rows).filePartitions());
   }
 
-  /** The rows of the files of a partition; -1 where a part of a file is read, or the index does not know a file. */
-  private static long rows(FilePartition partition, BoundIndex index) {
+  /** Adds the files of a partition, if the index knows them, each is read whole, and together they have so many rows. */
+  private static void add(FilePartition partition, long read, BoundIndex index, BitSet files) {
+    BitSet numbers = new BitSet();
     long rows = 0;
     for (PartitionedFile file : partition.files()) {
       boolean isWhole = file.start() == 0 && file.length() == file.fileSize() && !Delta.hasDeletedRows(file);
       int number = isWhole ? number(file, index) : -1;
-      if (number < 0 || index.rows.get(number) < 0) return -1;
+      if (number < 0 || index.rows.get(number) < 0) return;
+      numbers.set(number);
       rows += index.rows.get(number);
     }
-    return rows;
+    if (rows == read) files.or(numbers);
   }
 
   private static int number(PartitionedFile file, BoundIndex index) {
