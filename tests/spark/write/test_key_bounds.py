@@ -9,6 +9,7 @@ from states_of_sketches import build_state
 
 from zskip.index.collect.footer_sketches import FOOTER_SKETCHES, unpack_footer_sketches
 from zskip.records import Field
+from zskip.sketch.kinds.matches import Matches
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.spark.forms import curve_form, is_exact
 from zskip.spark.write.key_bounds import KeyBounds, SketchedKey
@@ -27,7 +28,8 @@ def test_forms_that_tell_the_values() -> None:
 
 
 def test_footers_have_the_sketches_that_a_job_would_build() -> None:
-    keys = [SketchedKey(i, curve_form(DataType(k)).value, k, "UTC", k) for i, k in enumerate(KINDS)]
+    specs = {k: (k, "matches") if k == "boolean" else (k,) for k in KINDS}
+    keys = [SketchedKey(i, curve_form(DataType(k)).value, specs[k], "UTC", k) for i, k in enumerate(KINDS)]
     columns = [placing.values_of(kind, ROWS, 5) for kind in KINDS]
     files = np.random.default_rng(5).integers(2, FILES - 1, ROWS).astype(np.int32)
     files[:40:2], files[1:40:2], files[-1] = 0, 1, FILES - 1
@@ -50,7 +52,9 @@ def test_footers_have_the_sketches_that_a_job_would_build() -> None:
     def expected(first: int, end: int) -> dict[str, bytes | None]:
         rows = np.flatnonzero((files >= first) & (files < end)).tolist()
         arrays = [sketched.array([values[i] for i in rows], kind) for kind, values in zip(KINDS, columns, strict=True)]
-        return {k: build_state(Ranges(1), [a], DataType(k)).data for k, a in zip(KINDS, arrays, strict=True)}
+        states = {k: build_state(Ranges(1), [a], DataType(k)).data for k, a in zip(KINDS, arrays, strict=True)}
+        found = any(columns[KINDS.index("boolean")][i] for i in rows)
+        return states | {"matches": Matches().to_bytes(found)}
 
     spans = [(file, file + 1) for file in range(FILES)] + [(0, 3), (4, 8)]
     for first, end in spans:
@@ -62,7 +66,9 @@ def test_footers_have_the_sketches_that_a_job_would_build() -> None:
             # The form has only the beginning of the greatest value, above which there is no shorter one.
             del wanted["binary"]
         assert {sketch.spec: sketch.state for sketch in sketches} == wanted
-        assert all(sketch[1:3] == ("UTC", sketch.spec) for sketch in sketches)
+        assert all(
+            sketch[1:3] == ("UTC", "boolean" if sketch.spec == "matches" else sketch.spec) for sketch in sketches
+        )
 
 
 def test_other_texts_have_no_sketches() -> None:
