@@ -21,6 +21,7 @@ JAVA_ROOMS = (
     "formats/delta/apart",
     "scan/rule",
     "scan/counts",
+    "scan/conditions",
     "scan/first_rows",
     "scan/joins",
     "formats/iceberg",

@@ -118,14 +118,15 @@ def describe_condition(frame: DataFrame, sql: str) -> str:
     otherwise than zskip. Empty in a connected session, which does not tell.
     """
     from zskip.spark.jvm.compat import is_connected
-    from zskip.spark.scan.bridge import terms
+    from zskip.spark.scan.conditions import conditions
 
-    difference = next(_differences(frame.sparkSession, sql), None)
+    connected = is_connected(frame.sparkSession)
+    difference = next(_differences(frame.sparkSession, sql, built_in=not connected), None)
     if difference is not None:
         raise InputError(f"{sql}: {difference}; take Spark's own functions")
-    if is_connected(frame.sparkSession):
+    if connected:
         return ""
-    return terms.describe_condition(frame, sql)
+    return conditions.describe_condition(frame, sql)
 
 
 def differences(handle: Handle, where: str) -> Iterator[str]:
@@ -133,11 +134,14 @@ def differences(handle: Handle, where: str) -> Iterator[str]:
     return iter(()) if handle.session is None else _differences(handle.session, where)
 
 
-def _differences(spark: SparkSession, where: str) -> Iterator[str]:
+def _differences(spark: SparkSession, where: str, *, built_in: bool = False) -> Iterator[str]:
+    """built_in: ask only for functions that take the names of Spark's."""
     for setting, character in ((_QUOTED_NAMES, '"'), (ESCAPES, "\\")):
         if character in where and str(spark.conf.get(setting, "false")).lower() == "true":
             yield f"the session has {setting}=true"
     for name in dict.fromkeys(match[1].lower() for match in _CALLED.finditer(where)):
+        if built_in and not opaque.is_in_sql(name):
+            continue
         if opaque.evaluator(name) is None and is_replaced(spark, name):
             yield f"the session has a function {name} of its own"
 

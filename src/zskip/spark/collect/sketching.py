@@ -78,7 +78,9 @@ def _collect_states(frame: DataFrame, sketches: Sequence[SketchOn], budget: int 
     # Text is parsed under the settings of the active session.
     with compat.active_session(frame.sparkSession):
         columns = (_column(frame, term).alias(name) for term, name in names.items())
-        out = frame.select(F.input_file_name().alias(_FILE), *columns).mapInArrow(ship(_builder(plans, budget)), _OUT)
+        # Beside a Python function, which reads rows ahead, the file would be that of a later row.
+        of_files = frame.select("*", F.input_file_name().alias(_FILE))
+        out = of_files.select(_FILE, *columns).mapInArrow(ship(_builder(plans, budget)), _OUT)
     with describe_jobs(frame.sparkSession, text):
         return compat.collect_arrow(out)
 

@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.AbstractDataType;
@@ -38,6 +39,8 @@ final class ExpressionKey {
     "\\(spark\\.sql\\.(ansi\\.enabled|legacy|mapKey|json|csv|xml|icu|collation|function|decimal|variant|case)");
   private static final SQLConf DEFAULTS = new SQLConf();
 
+  /** The Python functions in the latest expression, as they are sent to workers; its key knows their order alone. */
+  final List<String> functions = new ArrayList<>();
   private final List<Object> variables = new ArrayList<>();
   /** Of the session; null until a key is asked for. */
   private String environment;
@@ -48,6 +51,7 @@ final class ExpressionKey {
       if (!node.deterministic() || SubqueryExpression.hasSubquery(node)) return null;
       if (environment == null) environment = environment();
       variables.clear();
+      functions.clear();
       String text = environment + text(node);
       byte[] digest = MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
       return new BigInteger(1, Arrays.copyOf(digest, 16)).toString(16);
@@ -89,6 +93,7 @@ final class ExpressionKey {
       if (!variables.contains(id)) variables.add(id);
       return "variable" + variables.indexOf(id) + quoted(((Expression) value).dataType().sql());
     }
+    if (value instanceof PythonUDF) return text((PythonUDF) value);
     if (value instanceof DataType) return "type" + quoted(((DataType) value).json());
     if (value instanceof UTF8String) return text(((UTF8String) value).getBytes());
     if (value instanceof byte[]) return "bytes" + quoted(Base64.getEncoder().encodeToString((byte[]) value));
@@ -110,6 +115,20 @@ final class ExpressionKey {
     if (value instanceof AbstractDataType) return quoted(name);
     throw new IllegalArgumentException(name);
   }
+
+  private String text(PythonUDF call) {
+    if (!isByRows(call)) throw new IllegalArgumentException(call.name());
+    List<Object> pickled = Scala.list((scala.collection.Seq) call.func().command());
+    byte[] bytes = new byte[pickled.size()];
+    int i = 0;
+    for (Object one : pickled) bytes[i++] = ((Byte) one).byteValue();
+    String function = Base64.getEncoder().encodeToString(bytes);
+    if (!functions.contains(function)) functions.add(function);
+    return "function" + functions.indexOf(function) + text(call.dataType()) + call.evalType() + parts(call.children());
+  }
+
+  /** Whether a function is called for each row, and not for batches of them. */
+  static boolean isByRows(PythonUDF call) { return call.evalType() == 100 || call.evalType() == 101; }
 
   /** The name of a column, or of a field inside it. */
   private String column(Expression node) {

@@ -19,7 +19,10 @@ public final class FilterText implements Function<Object, Object> {
   /** Describes a Scala Seq of expressions. */
   public Object apply(Object filters) { return of((scala.collection.Seq<Expression>) filters); }
 
-  static String of(scala.collection.Seq<? extends Expression> filters) {
+  static String of(scala.collection.Seq<? extends Expression> filters) { return of(filters, false); }
+
+  /** withFunctions: so that Python names the Python functions in them (`functions.py`). */
+  static String of(scala.collection.Seq<? extends Expression> filters, boolean withFunctions) {
     List<Expression> all = Scala.list(filters);
     // Catalyst writes timestamps in the zone of the session that is active in this thread.
     String zone = SQLConf.get().sessionLocalTimeZone();
@@ -27,6 +30,7 @@ public final class FilterText implements Function<Object, Object> {
     Map<String, String> columns = new LinkedHashMap<>();
     List<Integer> foreign = new ArrayList<>();
     Map<String, String> keys = new LinkedHashMap<>();
+    Map<String, Object> functions = new LinkedHashMap<>();
     ExpressionKey expressions = new ExpressionKey();
     for (int i = 0; i < all.size(); i++) {
       Expression filter = (Expression) all.get(i);
@@ -35,7 +39,10 @@ public final class FilterText implements Function<Object, Object> {
       if (!tree.isPlain && isForeign(filter, zone)) {
         foreign.add(i);
         String key = expressions.of(filter);
-        if (key != null) keys.put(String.valueOf(i), key);
+        if (key != null && (withFunctions || expressions.functions.isEmpty())) keys.put(String.valueOf(i), key);
+        if (key != null && withFunctions && !expressions.functions.isEmpty()) {
+          functions.put(String.valueOf(i), new ArrayList<>(expressions.functions));
+        }
       }
       for (Attribute column : Scala.list(filter.references().toSeq())) {
         columns.put(column.sql(), column.name());
@@ -47,6 +54,7 @@ public final class FilterText implements Function<Object, Object> {
     described.put("columns", columns);
     described.put("foreign", foreign);
     if (!keys.isEmpty()) described.put("keys", keys);
+    if (!functions.isEmpty()) described.put("functions", functions);
     return Json.write(described);
   }
 

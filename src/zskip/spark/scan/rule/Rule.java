@@ -8,7 +8,8 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
   /** What each step does. */
   private static final String[] TASKS = {
     "use the indexes of tables", "use the indexes of Iceberg's tables", "count by an index",
-    "skip files of a LIMIT", "find joins that skip files"};
+    "skip files of a LIMIT", "find joins that skip files",
+    "skip files by conditions with Python functions"};
 
   final IndexedTables tables;
 
@@ -44,6 +45,7 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
       case 2: return Counts.apply(plan);
       case 3: return FirstRows.apply(plan);
       case 4: return Joins.apply(plan);
+      case 5: return FunctionNotes.apply(plan);
       default: return plan;
     }
   }

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from zskip.index import BoundIndex
+from zskip.spark.scan.conditions.conditions import keep_matches
 from zskip.spark.scan.counts.counts import drop_counted
 from zskip.spark.scan.first_rows.first_rows import keep_enough, keep_top
 from zskip.spark.scan.joins.keys import keep_partners
@@ -14,7 +15,12 @@ from zskip.spark.scan.listings.choice import Choice
 Refine: TypeAlias = Callable[[BoundIndex, Choice, Any], Choice]
 """Narrows a choice of files by a note, as read from JSON; if it raises, the choice stays as it was."""
 
-REFINE: dict[str, Refine] = {"join": keep_partners, "top-k": keep_top, "limit": keep_enough}
+REFINE: dict[str, Refine] = {
+    "condition": keep_matches,
+    "join": keep_partners,
+    "top-k": keep_top,
+    "limit": keep_enough,
+}
 """By the kind of note, in the order in which they are applied."""
 
 NEEDED: dict[str, Refine] = {"count": drop_counted}

@@ -1,0 +1,1 @@
+"""Conditions of `matches`, and what skips files by those with Python functions."""
