@@ -236,3 +236,26 @@ def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any
     choices = [f"{one} OR NOT {other}" for one, other in itertools.pairwise(ATOMS)]
     table.index(sketches=[f"matches:{text}" for text in (*ATOMS, *(f"NOT {one}" for one in ATOMS), *pairs, *choices)])
     return spark, table
+
+
+def test_conditions_that_fail_in_new_files_cost_nothing_else(spark: SparkSession, path: str) -> None:
+    table, number = zskip.table(spark, path), "CAST(regexp_extract(s, 'row ([^ ]*)', 1) AS INT) % 1000 = 5"
+    special = "s RLIKE 'spec.al'"
+    with settings(spark, **{"spark.sql.ansi.enabled": "true"}):
+        with pytest.raises(ZskipError, match="CAST_INVALID_INPUT"):
+            table.index(sketches=["matches:CAST(js AS INT) = 5", "ranges(1):a"])
+        assert table.info().index.sketches == (), "nothing is built of what was asked for together"
+        table.index(sketches=[f"matches:s IS NOT NULL AND {number}", f"matches:{special}"])
+        assert read(spark, table, special) == 1
+        broken = ROWS.replace("'row '", "'row x'").replace("800, 1, 8", "100, 1, 2")
+        spark.sql(broken).write.mode("append").parquet(path)
+        with pytest.warns(ZskipWarning, match="could not compute the condition in the new files.*CAST_INVALID_INPUT"):
+            table.index()
+        left_out = {part.spec: part.left_out for part in table.info().index.sketches}
+        assert sorted(left_out.values()) == [0, 2], left_out
+        assert read(spark, table, special) == 1
+        spark.sql(ROWS.replace("800, 1, 8", "100, 1, 1")).write.mode("append").parquet(path)
+        table.index()
+        assert [part.files for part in table.info().index.sketches] == [FILES + 1, FILES + 3], (
+            "only the new file is tried"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -124,7 +124,7 @@ def refresh_index(
             ) -> list[dict[int, BuiltState]]:
                 assert reader is not None, "only Spark reads files"
                 bound = index.bind(snapshot, case_sensitive=case_sensitive, versions=versions)
-                return build_states(handle, reader, bound, sketches, zones, lacking, file_budget)
+                return build_states(handle, reader, bound, sketches, zones, lacking, file_budget, added)
 
             index = refresh_sketches(
                 index,
@@ -237,10 +237,12 @@ def build_states(
     zones: Sequence[str],
     lacking: Sequence[Bools],
     budget: int | None,
+    added: Collection[SketchOn] = (),
 ) -> list[dict[int, BuiltState]]:
     """Take sketches from footers, and build the others with Spark, one job for each time zone.
 
-    Leaves out those of expressions that mean something else in the session, and warns of them.
+    Leaves out those of expressions that mean something else in the session, and conditions that Spark cannot compute,
+    and warns of them; added: those whose failure is an error.
     """
     from zskip.spark.collect.sketching import build_sketches
     from zskip.spark.jvm.failures import to_zskip_error
@@ -260,22 +262,58 @@ def build_states(
             if misread:
                 warnings.warn(f"sketches were not built: {other_meaning(misread[0])}", ZskipWarning, stacklevel=4)
                 in_zone = [i for i in in_zone if not {*map(term_sql, _computed(sketches[i]))} & {*misread}]
-            if not in_zone:
-                continue
-            built = build_sketches(
-                snapshot,
-                reader.stored_rows,
-                [sketches[i] for i in in_zone],
-                [remaining[i] for i in in_zone],
-                file_positions(handle, snapshot),
-                timezone=zone,
-                budget=budget,
-            )
-            for i, states in zip(in_zone, built, strict=True):
-                states_by_sketch[i] |= states
+
+            def build(numbers: Sequence[int], zone: str = zone) -> None:
+                built = build_sketches(
+                    snapshot,
+                    reader.stored_rows,
+                    [sketches[i] for i in numbers],
+                    [remaining[i] for i in numbers],
+                    file_positions(handle, snapshot),
+                    timezone=zone,
+                    budget=budget,
+                )
+                for i, states in zip(numbers, built, strict=True):
+                    states_by_sketch[i] |= states
+
+            old_conditions = [i for i in in_zone if _is_condition(sketches[i]) and sketches[i] not in added]
+            for i in _build_apart(build, in_zone, old_conditions, sketches):
+                failed = BuiltState(None, "Spark could not compute the condition")
+                states_by_sketch[i] |= dict.fromkeys(np.flatnonzero(remaining[i]).tolist(), failed)
     except Exception as error:
         raise to_zskip_error(f"sketch {len(sketches)} columns or expressions", error) from error
     return [_drop_ancient_days(on, states, bound) for on, states in zip(sketches, states_by_sketch, strict=True)]
+
+
+def _build_apart(
+    build: Callable[[Sequence[int]], None],
+    numbers: Sequence[int],
+    conditions: Sequence[int],
+    sketches: Sequence[SketchOn],
+) -> list[int]:
+    """Build sketches in one job; if it fails, some conditions in one each. Returns those that fail, with a warning."""
+    if not numbers:
+        return []
+    try:
+        build(numbers)
+        return []
+    except Exception:
+        if not conditions:
+            raise
+    others, failed = [i for i in numbers if i not in conditions], []
+    if others:
+        build(others)
+    for i in conditions:
+        try:
+            build([i])
+        except Exception as error:
+            reason = str(error).strip().partition("\n")[0]
+            text = (
+                f"{sketches[i]}: Spark could not compute the condition in the new files, which queries read: {reason}"
+            )
+            warnings.warn(text, ZskipWarning, stacklevel=4)
+            failed.append(i)
+    return failed
 
 
 def _computed(on: SketchOn) -> list[Term]:
