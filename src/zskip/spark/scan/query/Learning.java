@@ -3,7 +3,6 @@ import java.util.Arrays;
 import java.util.BitSet;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -48,13 +47,14 @@ public final class Learning extends SparkListener {
     "FilterExec", "ProjectExec", "WholeStageCodegenExec", "InputAdapter", "ColumnarToRowExec", "SortExec",
     "HashAggregateExec", "ObjectHashAggregateExec", "SortAggregateExec", "LocalLimitExec", "CollectLimitExec",
     "TakeOrderedAndProjectExec"));
-  /** Of the latest stages; a query with more tasks shows less. */
+  /** Then all are forgotten, and the queries that run show less. */
   private static final int MOST_TASKS = 50000;
   private static Learning listener;
 
   private final SparkContext context;
-  /** By stage and partition the rows that the operators of a task gave, by the numbers of their metrics. */
-  private final Map<Long, Map<Long, Long>> tasks = new LinkedHashMap<>();
+  /** By stage and by the number of an operator's metric, the rows that it gave for each partition. */
+  private final Map<Integer, Map<Long, Map<Integer, Long>>> stages = new HashMap<>();
+  private int tasks = 0;
 
   private Learning(SparkContext context) { this.context = context; }
 
@@ -75,16 +75,24 @@ public final class Learning extends SparkListener {
 
   public synchronized void onTaskEnd(SparkListenerTaskEnd end) {
     if (!end.taskInfo().successful()) return;
-    Map<Long, Long> rows = new HashMap<>();
+    // All at once: a filter's rows must not be forgotten before those of its scan.
+    if (tasks++ == MOST_TASKS) {
+      stages.clear();
+      tasks = 0;
+    }
+    Integer number = Integer.valueOf(end.stageId());
+    if (!stages.containsKey(number)) stages.put(number, new HashMap<Long, Map<Integer, Long>>());
+    Map<Long, Map<Integer, Long>> stage = (Map<Long, Map<Integer, Long>>) stages.get(number);
     scala.collection.Iterator all = end.taskInfo().accumulables().iterator();
     while (all.hasNext()) {
       AccumulableInfo one = (AccumulableInfo) all.next();
       boolean isRows = one.name().isDefined() && ROWS.equals(one.name().get()) && one.update().isDefined();
-      if (isRows && one.update().get() instanceof Long) rows.put(one.id(), (Long) one.update().get());
+      if (!isRows || !(one.update().get() instanceof Long)) continue;
+      Long metric = Long.valueOf(one.id());
+      if (!stage.containsKey(metric)) stage.put(metric, new HashMap<Integer, Long>());
+      Map<Integer, Long> rows = (Map<Integer, Long>) stage.get(metric);
+      rows.put(Integer.valueOf(end.taskInfo().partitionId()), (Long) one.update().get());
     }
-    if (rows.isEmpty()) return;
-    tasks.put(((long) end.stageId() << 32) | end.taskInfo().partitionId(), rows);
-    while (tasks.size() > MOST_TASKS) tasks.remove(tasks.keySet().iterator().next());
   }
 
   public void onOtherEvent(SparkListenerEvent event) {
@@ -149,11 +157,13 @@ public final class Learning extends SparkListener {
   /** The rows that were read of each partition of which the filter let none through; by the numbers of metrics. */
   private synchronized Map<Integer, Long> readInVain(long read, long passed) {
     Map<Integer, Long> rows = new HashMap<>();
-    for (Map.Entry<Long, Map<Long, Long>> task : tasks.entrySet()) {
-      Map<Long, Long> gave = (Map<Long, Long>) task.getValue();
+    for (Map<Long, Map<Integer, Long>> stage : stages.values()) {
+      Map<Integer, Long> gave = (Map<Integer, Long>) stage.get(Long.valueOf(read));
+      if (gave == null) continue;
+      rows.putAll(gave);
       // Tasks do not report a metric that is 0.
-      if (!gave.containsKey(Long.valueOf(read)) || gave.containsKey(Long.valueOf(passed))) continue;
-      rows.put(((Long) task.getKey()).intValue(), (Long) gave.get(Long.valueOf(read)));
+      Map<Integer, Long> let = (Map<Integer, Long>) stage.get(Long.valueOf(passed));
+      if (let != null) rows.keySet().removeAll(let.keySet());
     }
     return rows;
   }
