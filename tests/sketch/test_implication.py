@@ -12,7 +12,7 @@ from oracle import truth
 
 from zskip.predicate import And, Columns, Not, Or, Predicate, Unknown, conjuncts, parse
 from zskip.records import Field
-from zskip.sketch.implication import implies, is_exact, normal, subjects
+from zskip.sketch.implication import goal_subjects, implies, is_exact, normal, subjects
 from zskip.types import DataType
 
 FIELDS = {"a": "long", "b": "long", "d": "double", "s": "string"}
@@ -52,6 +52,7 @@ def test_what_is_implied_is_true(facts: Predicate, goal: Predicate, narrower: bo
     parts = tuple(conjuncts(normal(facts)))
     if implies(parts, normal(goal)):
         assert all(truth(goal, row) is True for row in ROWS if truth(facts, row) is True)
+        assert subjects(facts) & goal_subjects(normal(goal)), "by which the condition is looked up"
     if narrower:
         assert implies(parts, normal(goal))
 

@@ -185,7 +185,7 @@ def subjects(predicate: Predicate) -> frozenset[Hashable]:
         elif isinstance(part, Unknown):
             parts.add(part.key)
         elif not isinstance(part, And | Or | Not | Constant):
-            parts.add(part)
+            parts.add(_one_form(part))
     return frozenset(parts - {""})
 
 
