@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import documented_keys
 import pytest
 import tiers
 
@@ -102,3 +103,16 @@ def test_a_workload_chooses_sketches(engine_spark: SparkSession, tmp_path: Path)
     assert max(count_files(table, where) for where in emails) <= 4
     with zskip.enabled(engine_spark):
         assert [content(engine_spark.read.format("delta").load(path).where(where)) for where in emails[:2]] == before
+
+
+def test_filters_on_each_documented_key_skip_files(engine_spark: SparkSession, tmp_path: Path) -> None:
+    spark, path = engine_spark, str(tmp_path / "t")
+    mapped = {"delta.columnMapping.mode": "name"}
+    documented_keys.rows(spark, "delta").write.format("delta").options(**mapped).save(path)
+    table = zskip.table(spark, path)
+    documented_keys.index_keys(table, "delta")
+    own = spark.read.format("delta").load(path)
+    expected = documented_keys.answers(own, "delta")
+    assert documented_keys.misses(table.df(), expected, lambda: table.last_scan.files) == [], "under df()"
+    with zskip.enabled(spark):
+        assert documented_keys.misses(own, expected, lambda: zskip.scans(spark)[0].files) == [], "under enable"

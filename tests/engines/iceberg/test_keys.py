@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+import documented_keys
 import pytest
 import tiers
 
@@ -124,3 +125,15 @@ def test_a_workload_chooses_sketches(engine_spark: SparkSession) -> None:
     assert max(count_files(table, where) for where in emails) <= 4
     with zskip.enabled(engine_spark):
         assert [content(engine_spark.table(name).where(where)) for where in emails[:2]] == before
+
+
+def test_filters_on_each_documented_key_skip_files(engine_spark: SparkSession) -> None:
+    spark, name = engine_spark, f"local.db.keys_{uuid.uuid4().hex[:8]}"
+    documented_keys.rows(spark, "iceberg").writeTo(name).create()
+    table = zskip.table(spark, name)
+    documented_keys.index_keys(table, "iceberg")
+    own = spark.table(name)
+    expected = documented_keys.answers(own, "iceberg")
+    assert documented_keys.misses(table.df(), expected, lambda: table.last_scan.files) == [], "under df()"
+    with zskip.enabled(spark):
+        assert documented_keys.misses(own, expected, lambda: zskip.scans(spark)[0].files) == [], "under enable"

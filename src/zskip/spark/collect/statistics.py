@@ -84,9 +84,10 @@ def aggregate_by_file(
     from pyspark.sql import functions as F
 
     spark = frame.sparkSession
-    aggregates = frame.groupBy(F.input_file_name().alias(_FILE)).agg(
-        *(F.expr(sql).alias(name) for name, sql in sums.items())
-    )
+    # The settings of the active session decide what texts mean, and which types there are.
+    with compat.active_session(spark):
+        columns = [F.expr(sql).alias(name) for name, sql in sums.items()]
+        aggregates = frame.groupBy(F.input_file_name().alias(_FILE)).agg(*columns)
     with describe_jobs(spark, text):
         table = compat.collect_arrow(aggregates)
     names = table[_FILE].to_pylist() if table.num_rows else []
