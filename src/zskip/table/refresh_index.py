@@ -202,12 +202,23 @@ def _some_rows(reader: Reader, zone: str) -> DataFrame:
     return reader.stored_rows(np.arange(len(reader.snapshot)) == 0, {"spark.sql.session.timeZone": zone})
 
 
-def describe_where(version: TableVersion, where: str) -> Predicate | None:
-    """A filter as the scans of the session are handed it, for the conditions of `matches`; None if it does not tell."""
-    with suppress(ZskipError):
-        filters = json.loads(describe_condition(_some_rows(version.reader, version.timezone), where))
-        return from_filters(filters, version.columns.fields, case_sensitive=version.case_sensitive)
-    return None
+class Conditions:
+    """Conditions on a table's rows as its session understands them, which has to be a classic one."""
+
+    def __init__(self, version: TableVersion) -> None:
+        self._version = version
+        self._rows = _some_rows(version.reader, version.timezone)
+
+    def read(self, where: str) -> Predicate | None:
+        """A filter as the scans of the session are handed it; None where it does not tell."""
+        with suppress(ZskipError):
+            filters = json.loads(describe_condition(self._rows, where))
+            return from_filters(filters, self._version.columns.fields, case_sensitive=self._version.case_sensitive)
+        return None
+
+    def describe(self, on: SketchOn) -> SketchOn:
+        """Add to `matches` what the session makes of its condition; raises InputError where that is not certain."""
+        return _describe(self._rows, self._version.columns, on)
 
 
 def _describe(frame: DataFrame, columns: Columns, on: SketchOn) -> SketchOn:

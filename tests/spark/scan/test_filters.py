@@ -174,7 +174,8 @@ def check(frame: DataFrame, texts: list[str]) -> int:
             continue
         fields = fields_of(frame)
         tree = read.predicate(fields, case_sensitive=False)
-        printed = parse(condition.sql(), Attributes(fields, read.columns), timezone=str(zone), lenient=True)
+        columns = {f"t.{text}": name for text, name in read.columns.items()}
+        printed = parse(condition.sql(), Attributes(fields, columns), timezone=str(zone), lenient=True)
         assert agree(tree, printed), f"{text}: {condition.sql()}: {tree} is not {printed}"
         checked += 1
     return checked

@@ -93,6 +93,23 @@ def test_a_text_that_was_asked_twice_is_fast_the_third_time(spark: SparkSession,
     assert [*counts, table.df().where(where).count()] == [3, 3, 3]
 
 
+def test_what_zskip_does_not_understand_is_chosen_whatever_queries_call_the_table(
+    spark: SparkSession, logs: Path
+) -> None:
+    table = zskip.table(spark, str(logs))
+    table.index()
+    table.record()
+    query = (
+        "SELECT count(*) AS n FROM {t} AS `my t` WHERE `my t`.note RLIKE 'time.?out' AND id % 7 < length(`my t`.note)"
+    )
+    with zskip.enabled(spark):
+        rows = [spark.sql(query.format(t=f"parquet.`{logs}`")).collect() for _ in range(3)]
+        index = table.index(sketches="auto")
+        assert "matches:note RLIKE 'time.?out'" in chosen(index, "build"), text_of(index)
+        assert spark.sql(query.format(t=f"parquet.`{logs}`")).collect() == rows[0]
+        assert zskip.scans(spark)[0].files == 3
+
+
 def test_nothing_is_built_where_nothing_is_saved(spark: SparkSession, logs: Path) -> None:
     table = zskip.table(spark, str(logs))
     index = table.index(sketches="auto", workload=["note LIKE '%took%'", "user > -5", "id = 7"])

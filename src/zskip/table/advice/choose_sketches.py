@@ -17,14 +17,14 @@ from zskip.advisor.workload.workload import Query, Workload
 from zskip.errors import InputError, ZskipError, ZskipWarning
 from zskip.index import BoundIndex
 from zskip.index.store.sketches import BoundSketches
-from zskip.predicate import Predicate, term_sql
+from zskip.predicate import Predicate, Unknown, nodes, term_sql
 from zskip.records import Bools, Floats, IndexInfo, Ints, SketchChoice, Snapshot
-from zskip.sketch import SketchOn, parse_sketch_on
+from zskip.sketch import Matches, SketchOn, parse_sketch_on
 from zskip.table.advice.read_workload import read_predicates
 from zskip.table.handle import Handle
 from zskip.table.index_binding import complete_in_memory
 from zskip.table.optimize_request import AUTO, Given, make_repeatable
-from zskip.table.refresh_index import RefreshedIndex, build_states, refresh_index
+from zskip.table.refresh_index import Conditions, RefreshedIndex, build_states, refresh_index
 from zskip.table.version import TableVersion, open_version
 from zskip.table.workload.recording import read_reservoir, read_workload
 from zskip.units import read_size
@@ -108,18 +108,25 @@ def choose(
     queries, predicates = read_predicates(version.handle, snapshot, workload, most=_MOST_QUERIES)
     if not predicates:
         raise _no_queries(version.handle)
+    # Spark knows a condition again that zskip does not understand.
+    foreign = [any(isinstance(node, Unknown) for node in nodes(predicate)) for predicate in predicates]
+    conditions, asked = None, list(predicates)
+    if any(foreign) and version.handle.spark is not None:
+        conditions = Conditions(version)
+        for i in np.flatnonzero(foreign):
+            asked[i] = conditions.read(queries.queries[i].where) or predicates[i]
     bound = bind(snapshot)
     sketches = _sketches(bound)
     scans = np.array([query.weight for query in queries.queries])
     own = bound.with_sketches(sketches.select(sketches.own))
-    kept: Bools = np.array([own.prune(predicate).kept for predicate in predicates])
+    kept: Bools = np.array([own.prune(predicate).kept for predicate in asked])
     files = _draw(kept)
     reads = _scale(kept, scans / scans.sum(), snapshot.sizes, files)
     repeats = scans if queries.source == "recorded" else scans + 1
     specs = specs_for(predicates, scans * (kept @ snapshot.sizes), repeats)
     sample = bind(snapshot.take(files))
-    built = _built(version, bound, sample, predicates)
-    trials = [*built, *_tried(version, bound, sample, specs, predicates, files, without)]
+    built = _built(version, bound, sample, asked)
+    trials = [*built, *_tried(version, bound, sample, specs, asked, files, without, conditions)]
     seconds = max(_LEAST_SECONDS, _TIME_SHARE * snapshot.bytes / _REWRITTEN)
     return choose_sketches(trials, reads, _budget(bound, total_budget)[1], seconds)
 
@@ -197,6 +204,7 @@ def _tried(
     predicates: Sequence[Predicate],
     files: Ints,
     without: Collection[str],
+    conditions: Conditions | None,
 ) -> Iterator[SketchTrial]:
     """Build new sketches for some files, and ask them."""
     snapshot, sketches = version.snapshot, _sketches(sample)
@@ -205,6 +213,8 @@ def _tried(
     for spec, numbers in specs.items():
         with suppress(ZskipError):  # its values have no order, or this expression cannot be computed
             on = parse_sketch_on(spec, version.columns, timezone=version.timezone)
+            if conditions is not None and isinstance(on.sketch, Matches) and on.condition is None:
+                on = conditions.describe(on)
             if str(on) not in known and not {*map(term_sql, on.terms)} & {*without}:
                 sketches_on[on] = numbers
     if not sketches_on or not len(files):

@@ -16,7 +16,7 @@ from zskip.table.index_binding import bind_index, known_rows
 from zskip.table.predicates import is_only_about, read_where
 from zskip.table.read.info import last_layout
 from zskip.table.read.query import open_frame
-from zskip.table.refresh_index import describe_where
+from zskip.table.refresh_index import Conditions
 from zskip.table.version import file_positions, open_version
 
 _PRIVATE = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.filterPushdown": "false"}
@@ -38,7 +38,7 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
         and handle.spark is not None
         and any(isinstance(part, Unknown) for part in nodes(predicate))
     ):
-        predicate = describe_where(version, where) or predicate
+        predicate = Conditions(version).read(where) or predicate
     text = where if where is None or isinstance(where, str) else to_sql(predicate)
     if analyze and text is not where:
         handle = _private_handle(handle, predicate)

@@ -5,16 +5,31 @@ import java.util.Map;
 import java.util.function.Function;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.internal.SQLConf;
+import scala.Function1;
+import scala.runtime.AbstractPartialFunction;
+import SEQ;
 
 /** Filters as JSON: their trees, their columns, and which of them do not mean what they say. */
 public final class FilterText implements Function<Object, Object> {
   private static final String SPARK = "org.apache.spark.sql.catalyst.expressions.";
   private static final Pattern USERS = Pattern.compile(".*\\.(?:ScalaUDF|ApplyFunction|PythonUDA?F)[^.]*");
+
+  /** A recorded filter has to be one of the table, whatever a query calls it. */
+  private static final AbstractPartialFunction WITHOUT_ALIASES = new AbstractPartialFunction() {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof AttributeReference && ((AttributeReference) node).qualifier().nonEmpty();
+    }
+
+    public Object applyOrElse(Object node, Function1 otherwise) {
+      return isDefinedAt(node) ? ((AttributeReference) node).withQualifier((Seq) Scala.NONE) : node;
+    }
+  };
 
   /** Describes a Scala Seq of expressions. */
   public Object apply(Object filters) { return of((scala.collection.Seq<Expression>) filters); }
@@ -33,7 +48,7 @@ public final class FilterText implements Function<Object, Object> {
     Map<String, Object> functions = new LinkedHashMap<>();
     ExpressionKey expressions = new ExpressionKey();
     for (int i = 0; i < all.size(); i++) {
-      Expression filter = (Expression) all.get(i);
+      Expression filter = (Expression) ((Expression) all.get(i)).transformUp(WITHOUT_ALIASES);
       FilterTree tree = new FilterTree(expressions);
       trees.add(tree.of(filter));
       if (!tree.isPlain && isForeign(filter, zone)) {

@@ -30,12 +30,12 @@ class Filters:
 
     @property
     def sql(self) -> tuple[str, ...]:
-        """The text of each, for people; columns are qualified by the query's aliases."""
+        """The text of each, for people."""
         return tuple(map(text_of, self._read()["trees"]))
 
     @property
     def columns(self) -> dict[str, str]:
-        """The text of each column that occurs, with qualifiers and quotes, and the name of the column."""
+        """The text of each column that occurs, with quotes, and the name of the column."""
         columns: dict[str, str] = self._read()["columns"]
         return columns
 
