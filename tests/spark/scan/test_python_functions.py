@@ -126,6 +126,18 @@ def test_a_function_of_a_module_that_is_edited(
         assert zskip.scans(own)[0].files == FILES
 
 
+def test_the_workload_chooses_conditions_with_functions(own: SparkSession, table: zskip.Table) -> None:
+    table.index()
+    table.record()
+    with zskip.enabled(own):
+        for _ in range(3):
+            own.sql(f"SELECT * FROM parquet.`{table.path}` AS a WHERE rare(a.s) AND a.id >= 0").collect()
+    choices = table.index(sketches="auto").choices
+    assert choices is not None
+    assert [choice.spec.lower() for choice in choices] == ["matches:rare(s)"], table.workload()
+    assert read(own, table, "rare(s)") == 1
+
+
 def test_a_session_that_does_not_know_the_function(own: SparkSession, table: zskip.Table) -> None:
     table.index(sketches=["matches:rare(s)"])
     other = own.newSession()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import InputError
 from zskip.index import BoundIndex
+from zskip.predicate import Unknown, conjuncts
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.compiled.janino import invoke, singleton
 from zskip.spark.jvm.gateway import Jvm
@@ -69,7 +70,10 @@ def keep_matches(stats: BoundIndex, choice: Choice, note: str) -> Choice:
     """
     filters = Filters(described=json.dumps(name_functions(json.loads(note))))
     fields = (*stats.snapshot.fields, *stats.snapshot.partition_fields)
-    result = stats.prune(filters.predicate(fields, case_sensitive=stats.case_sensitive))
+    predicate = filters.predicate(fields, case_sensitive=stats.case_sensitive)
+    result = stats.prune(predicate)
+    calls = tuple(part for part in conjuncts(predicate) if isinstance(part, Unknown) and part.key)
+    choice = replace(choice, keys=(*choice.keys, *calls))  # So that the workload has them.
     for leaf in result.leaves:
         if leaf.kind == "matches":
             choice = choice.narrow(result.kept, leaf)
