@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -135,3 +136,116 @@ def test_what_queries_have_shown_stays_true(engine_spark: SparkSession, tmp_path
         assert count("s RLIKE 'run [0-9]*7[0-9]7'", "VERSION AS OF 0")[0] > 0
         spark.sql(f"INSERT INTO delta.`{path}` VALUES (1750, 'run 1750')")
         assert count("s RLIKE 'run 17..'") == (51, 2)
+
+
+STEPS, QUERIES = 8, 60
+ROWS = """
+    SELECT id, id * 7919 % {n} AS u, CAST(id DIV 200 % 9 AS INT) AS b,
+           concat('n', id % 1000, IF(id % 7 = 0, 'x', '')) AS s,
+           concat('{{"n": ', id DIV 3, ', "k": "k', id DIV 150 % 10, '"}}') AS js, IF(id % 13 = 0, NULL, id / 7D) AS d
+    FROM range({start}, {end}, 1, 12)
+"""
+
+
+def random_atom(pick: random.Random) -> str:
+    """A condition on a row."""
+    n, m = pick.randrange(2400), pick.randrange(2, 90)
+    return pick.choice(
+        [
+            f"s LIKE '%n{n % 10}%{m % 10}%'",
+            f"s RLIKE 'n{n % 10}[{m % 5}-{m % 5 + 2}]+x?$'",
+            f"get_json_object(js, '$.k') = 'k{n % 12}'",
+            f"CAST(get_json_object(js, '$.n') AS INT) BETWEEN {n // 3} AND {n // 3 + m}",
+            f"CASE WHEN u > {n} THEN s LIKE '%{m % 10}x' ELSE id < {m} END",
+            f"u % {m} + id > {n}",
+            f"nearly(s, id) > {n}",
+            f"length(s) + b = {m % 12 + 3}",
+            f"(d IS NULL OR d + id < {n})",
+            f"b IN ({n % 9}, {m % 9})",
+            f"id >= {n}",
+            f"id BETWEEN {n} AND {n + m * 4}",
+        ]
+    )
+
+
+def random_condition(pick: random.Random) -> list[str]:
+    """Its conjuncts, of which some have two branches."""
+    return [
+        f"({random_atom(pick)} OR {random_atom(pick)})" if pick.random() < 0.2 else random_atom(pick)
+        for _ in range(pick.choice([1, 1, 2]))
+    ]
+
+
+def random_filter(pick: random.Random, conditions: list[list[str]]) -> str:
+    """Often one that implies a condition."""
+    parts = [*pick.choice(conditions)]
+    kind = pick.random()
+    if kind < 0.15:
+        return f"NOT ({' AND '.join(parts)})"
+    if kind < 0.3:
+        return f"({' AND '.join(parts)}) OR ({' AND '.join([*pick.choice(conditions), random_atom(pick)])})"
+    if kind < 0.7:
+        parts.append(random_atom(pick))
+    if kind > 0.9:
+        parts = random_condition(pick)
+    pick.shuffle(parts)
+    return " AND ".join(parts)
+
+
+def random_change(pick: random.Random, spark: SparkSession, table: zskip.Table, conditions: list[list[str]]) -> None:
+    where, name = " AND ".join(pick.choice(conditions)), f"delta.`{table.path}`"
+    start = pick.randrange(2400)
+    some = f"id BETWEEN {start} AND {start + 300}"
+    new = ROWS.format(n=2400, start=start, end=start + 20)
+    kind = pick.choice(["DELETE", "UPDATE", "MERGE", "INSERT", "append", "optimize", "index", "RESTORE", "maintain"])
+    if kind == "append":
+        table.append(spark.sql(new))
+    elif kind == "index":
+        table.index()
+    elif kind in ("optimize", "maintain"):
+        getattr(table, kind)(by=pick.sample(["id", "u", "b"], 2), target_file_size="12kB")
+    else:
+        both = "WHEN MATCHED THEN UPDATE SET t.s = 'n5' WHEN NOT MATCHED THEN INSERT *"
+        statement = {
+            "DELETE": f"DELETE FROM {name} WHERE {where} AND {some}",
+            "UPDATE": f"UPDATE {name} SET s = 'n77x', u = {start} WHERE {where} AND {some}",
+            "MERGE": f"MERGE INTO {name} t USING ({new}) n ON t.id = n.id AND t.b < 5 {both}",
+            "INSERT": f"INSERT INTO {name} {new}",
+            "RESTORE": f"RESTORE TABLE {name} TO VERSION AS OF {pick.randrange(table.info().version + 1)}",
+        }[kind]
+        with zskip.enabled(spark):
+            spark.sql(statement)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(42))
+def test_random_conditions_after_random_changes(engine_spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """Each seed asks 480 queries, a third of them of an earlier version."""
+    spark, pick, path = engine_spark, random.Random(seed), str(tmp_path / "t")
+    spark.udf.register("nearly", lambda text, key: key - len(text) % 2, "long")
+    rows = spark.sql(ROWS.format(n=2400, start=0, end=2400))
+    rows.write.format("delta").options(**pick.choice(list(OPTIONS.values()))).save(path)
+    table = zskip.table(spark, path)
+    conditions = [random_condition(pick) for _ in range(12)]
+    table.index(sketches=[f"matches:{' AND '.join(parts)}" for parts in conditions])
+    skipped = 0
+    for step in range(STEPS):
+        if step:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ZskipWarning)
+                random_change(pick, spark, table, conditions)
+        old = f" VERSION AS OF {pick.randrange(table.info().version + 1)}" if step % 3 == 2 else ""
+        wheres = [random_filter(pick, conditions) for _ in range(QUERIES)]
+        name, digest = f"delta.`{path}`{old}", "bit_xor(xxhash64(id, u, s))"
+        sums = (f"count_if({w}), bit_xor(IF({w}, xxhash64(id, u, s), NULL))" for w in wheres)
+        (plain,) = spark.sql(f"SELECT {', '.join(sums)} FROM {name}").collect()
+        parts = (f"SELECT {i} AS i, count(*), {digest} FROM {name} WHERE {w}" for i, w in enumerate(wheres))
+        with zskip.enabled(spark):
+            found = sorted(map(tuple, spark.sql(" UNION ALL ".join(parts)).collect()))
+            skipped += sum(
+                leaf.skipped for scan in zskip.scans(spark) for leaf in scan.leaves if leaf.kind == "matches"
+            )
+        expected = [(i, plain[2 * i], plain[2 * i + 1]) for i in range(QUERIES)]
+        wrong = [(wheres[i], one, two) for i, (one, two) in enumerate(zip(found, expected, strict=True)) if one != two]
+        assert not wrong, (seed, step, old, wrong)
+    assert skipped
