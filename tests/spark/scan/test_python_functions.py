@@ -11,6 +11,7 @@ import operator
 import pickle
 import random
 import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -243,6 +244,21 @@ def test_functions_differ_where_anything_in_them_does() -> None:
     names = [named(function) for function in variants()]
     assert len(set(names)) == len(names)
     assert names == [named(function) for function in variants()]
+
+
+def test_functions_of_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose main module is a program that pip has installed."""
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "__file__", "/usr/lib/python3/site-packages/ipykernel_launcher.py", raising=False)
+    monkeypatch.setattr(main, "__version__", "1.0", raising=False)
+    names = set()
+    for body in ("text + 'x'", "text + 'y'", "helper(text)"):
+        scope: dict[str, Any] = {"__name__": "__main__"}
+        exec(f"def helper(text):\n    return len(text)\ndef cell(text):\n    return {body}\n", scope)
+        names.add(name(scope["cell"]))
+        exec("def helper(text):\n    return len(text) + 1\n", scope)
+        names.add(name(scope["cell"]))
+    assert len(names) == 4
 
 
 def test_recursion_and_values_that_refer_to_themselves() -> None:

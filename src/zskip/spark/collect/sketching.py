@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zskip.predicate import Term, opaque, term_sql
+from zskip.predicate import Term, is_condition, opaque, term_sql
 from zskip.records import Bools, Snapshot
 from zskip.sketch import BuiltState, Sketch, SketchOn, StateBuilder
 from zskip.spark.collect.statistics import FilePositions
+from zskip.spark.forms import free_name
 from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm import compat
 from zskip.spark.shipping import ship
@@ -78,9 +79,12 @@ def _collect_states(frame: DataFrame, sketches: Sequence[SketchOn], budget: int 
     # Text is parsed under the settings of the active session.
     with compat.active_session(frame.sparkSession):
         columns = (_column(frame, term).alias(name) for term, name in names.items())
-        # Beside a Python function, which reads rows ahead, the file would be that of a later row.
-        of_files = frame.select("*", F.input_file_name().alias(_FILE))
-        out = of_files.select(_FILE, *columns).mapInArrow(ship(_builder(plans, budget)), _OUT)
+        file = F.input_file_name()
+        if any(map(is_condition, names)):
+            # Beside a Python function, which reads rows ahead, it would be the file of a later row.
+            name = free_name(_FILE, frame.columns)
+            frame, file = frame.select("*", file.alias(name)), F.col(name)
+        out = frame.select(file.alias(_FILE), *columns).mapInArrow(ship(_builder(plans, budget)), _OUT)
     with describe_jobs(frame.sparkSession, text):
         return compat.collect_arrow(out)
 

@@ -70,7 +70,10 @@ def identify(pickled: bytes) -> str:
     except Exception as error:
         raise UnknownFunctionError(f"it cannot be read back ({type(error).__name__}: {error})") from error
     digest = _Digest()
-    digest.add("the function", function)
+    if isinstance(function, types.FunctionType):
+        digest.add_code_of("the function", function)
+    else:
+        digest.add("the function", function)
     digest.write(repr(result), sys.version.partition(" ")[0])
     return digest.hex()
 
@@ -143,6 +146,10 @@ class _Digest:
     def _add_function(self, name: str, value: types.FunctionType) -> None:
         if _is_installed(value.__module__):
             return self._add_installed(value.__module__, name, value.__qualname__)
+        self.add_code_of(name, value)
+
+    def add_code_of(self, name: str, value: types.FunctionType) -> None:
+        """Add a function by what it says, whatever its module."""
         self.write(value.__module__, value.__qualname__)
         for part in (value.__defaults__, value.__kwdefaults__, value.__dict__):
             self.add(f"a part of {name}", part)
@@ -230,5 +237,7 @@ def _is_installed(module: str | None) -> bool:
     top = (module or "__main__").partition(".")[0]
     if top in sys.stdlib_module_names:
         return True
+    if top == "__main__":  # Of which a notebook's file is that of an installed program.
+        return False
     place = getattr(sys.modules.get(top), "__file__", None) or ""
     return any(f"{name}-packages" in place for name in ("site", "dist"))
