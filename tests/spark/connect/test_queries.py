@@ -10,7 +10,7 @@ import tiers
 from connect_server import connect_server
 from connected_queries import FILES, RandomFrames, rows_of, write_table
 from pyspark.errors import AnalysisException
-from pyspark.sql.types import DoubleType
+from pyspark.sql.types import BooleanType, DoubleType
 
 import zskip
 from zskip.errors import ZskipWarning
@@ -175,6 +175,19 @@ def test_functions_of_the_session(server, tables):
     assert frame.where("floor(id / 1D) < 30").count() == 30
     enabled.udf.register("floor", lambda value: -value, DoubleType())
     assert frame.where("floor(id / 1D) = -450D").count() == 1
+
+
+def test_conditions_with_functions_of_the_user_are_unknown(spark, server, tmp_path):
+    classic, connected, path = spark.newSession(), server.session(), str(tmp_path / "t")
+    rows = classic.range(0, 800, 1, 8).selectExpr("id", "concat('n', id, IF(id DIV 100 = 3, ' special', '')) AS s")
+    rows.write.parquet(path)
+    classic.udf.register("rare", lambda text: "special" in text, "boolean")
+    zskip.table(classic, path).index(sketches=["matches:rare(s)", "matches:s LIKE '%sp%ial%'"])
+    connected.udf.register("rare", lambda text: text.endswith("5"), BooleanType())
+    zskip.enable(connected)
+    for where, rows, files in [("rare(s)", 70, 8), ("s LIKE '%sp%ial%' AND id >= 0", 100, 1)]:
+        assert connected.read.parquet(path).where(where).count() == rows
+        assert not zskip.scans(connected) or zskip.scans(connected)[0].files == files
 
 
 def test_the_workload_is_recorded(sessions, tables):

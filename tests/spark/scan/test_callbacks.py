@@ -207,13 +207,13 @@ def test_the_timer_of_key_queries_outlives_a_context_that_is_stopped(spark: Spar
 def test_java_and_python_use_the_same_words() -> None:
     """Settings, homes, kinds of notes and questions, which are written down on both sides."""
     java = janino.read_java()
-    constants = re.findall(r'final String (ENABLED|EXPLAINED|HOME|LIMIT|TOP|JOIN|COUNT) =\s+"([^"]+)"', java)
+    constants = re.findall(r'final String (ENABLED|EXPLAINED|HOME|LIMIT|TOP|JOIN|COUNT|CONDITION) =\s+"([^"]+)"', java)
     values = {name: {value for other, value in constants if other == name} for name, _ in constants}
     assert values["ENABLED"] == {enable.SETTING}
     assert enable.SETTING in verify._PRIVATE
     assert values["EXPLAINED"] == {logical._EXPLAINED}
     assert values["HOME"] == {HOME, HudiFormat.home}
-    kinds = values["LIMIT"] | values["TOP"] | values["JOIN"] | values["COUNT"]
+    kinds = set().union(*(values[name] for name in ("LIMIT", "TOP", "JOIN", "COUNT", "CONDITION")))
     assert kinds == {*notes.NEEDED, *notes.REFINE}
     questions = set(re.findall(r'(?:ask|choose)\("(\w+)"', java)) | {"failed", "refused"}
     source = inspect.getsource(IndexOpener.answer) + inspect.getsource(BoundFiles.answer)
