@@ -107,6 +107,19 @@ def test_a_function_that_changed_skips_nothing(own: SparkSession, table: zskip.T
     assert read(own, table, "other(s)") == FILES
 
 
+@pytest.mark.parametrize(
+    "condition", ["coalesce(marked(s), 0) > 3", "abs(marked(s)) = 7", "if(b > 2, marked(s), 0) > 3"]
+)
+def test_a_function_inside_others_that_changed_skips_nothing(
+    own: SparkSession, table: zskip.Table, condition: str
+) -> None:
+    own.udf.register("marked", lambda text: 7 if "special" in text else 1, "int")
+    table.index(sketches=[f"matches:{condition}"])
+    assert read(own, table, condition) == 1
+    own.udf.register("marked", lambda text: 7 if "n5" in text else 1, "int")
+    assert read(own, table, condition) == FILES
+
+
 def test_a_function_of_a_module_that_is_edited(
     own: SparkSession, table: zskip.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

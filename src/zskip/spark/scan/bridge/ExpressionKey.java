@@ -45,13 +45,19 @@ final class ExpressionKey {
   /** Of the session; null until a key is asked for. */
   private String environment;
 
-  /** The key of an expression; null where it is not known what the expression computes. */
+  /** The key of an expression; null where it is not known what the expression computes, or a Python function does. */
   String of(Expression node) {
+    String key = withFunctions(node);
+    return functions.isEmpty() ? key : null;
+  }
+
+  /** The key of an expression, which says all only together with its functions. */
+  String withFunctions(Expression node) {
+    functions.clear();
     try {
       if (!node.deterministic() || SubqueryExpression.hasSubquery(node)) return null;
       if (environment == null) environment = environment();
       variables.clear();
-      functions.clear();
       String text = environment + text(node);
       byte[] digest = MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
       return new BigInteger(1, Arrays.copyOf(digest, 16)).toString(16);

@@ -51,11 +51,11 @@ public final class FilterText implements Function<Object, Object> {
       Expression filter = (Expression) ((Expression) all.get(i)).transformUp(WITHOUT_ALIASES);
       FilterTree tree = new FilterTree(expressions);
       trees.add(tree.of(filter));
-      if (!tree.isPlain && isForeign(filter, zone)) {
+      if ((withFunctions || !tree.isPlain) && isForeign(filter, zone)) {
         foreign.add(i);
-        String key = expressions.of(filter);
-        if (key != null && (withFunctions || expressions.functions.isEmpty())) keys.put(String.valueOf(i), key);
-        if (key != null && withFunctions && !expressions.functions.isEmpty()) {
+        String key = withFunctions ? expressions.withFunctions(filter) : expressions.of(filter);
+        if (key != null) keys.put(String.valueOf(i), key);
+        if (key != null && !expressions.functions.isEmpty()) {
           functions.put(String.valueOf(i), new ArrayList<>(expressions.functions));
         }
       }
