@@ -6,6 +6,7 @@ import random
 import shutil
 import time
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import pytest
 import tiers
 from pyspark.sql import functions as F
 from random_changes import KINDS, ROWS, random_source, random_statement
+from session_settings import settings
 from two_sessions import run_amid
 
 import zskip
@@ -103,6 +105,38 @@ def test_statements_read_the_files_that_they_change(
     twice = "(SELECT id + 200 - id AS k FROM range(2)) o"
     with zskip.enabled(spark), pytest.raises(Exception, match="DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW"):
         spark.sql(f"MERGE INTO delta.`{path}` t USING {twice} ON t.k = o.k {update}")
+
+
+def rows_read(spark: SparkSession) -> int:
+    """By all stages until now."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    quantiles = spark.sparkContext._gateway.new_array(spark._jvm.double, 0)
+    stages = spark.sparkContext._jsc.sc().statusStore().stageList(None, False, False, quantiles, None)
+    return sum(stages.apply(i).inputRecords() for i in range(stages.size()))
+
+
+@pytest.mark.parametrize("kind", ["bigint", "decimal", "timestamp", "string", "double"])
+def test_files_with_matches_are_read_again_in_parts(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """Where rows without a match stay in their files, that is with deletion vectors."""
+    path, (key, _) = str(tmp_path / "t"), KINDS[kind]
+    small = {"parquet.block.size": "1024", "parquet.page.size.row.check.min": "50"}
+    small["spark.sql.parquet.outputTimestampType"] = "TIMESTAMP_MICROS"  # Which has statistics.
+    rows = spark.range(0, ROWS, 1, 1).selectExpr(f"IF(id % 97 = 5, NULL, {key}) AS k", "id AS v", "uuid() AS s")
+    with settings(spark, **small):
+        rows.write.format("delta").options(**VECTORS).save(path)
+    zskip.table(spark, path).index()
+    last = 60 if kind == "string" else 900  # Texts have one range.
+    source = f"(SELECT {key} AS k FROM VALUES (20L), (41L), (55L), ({last}L) AS x(id)) o"
+    update = "WHEN MATCHED AND v > 30 THEN UPDATE SET s = 'x' WHEN NOT MATCHED THEN INSERT (k, s) VALUES (o.k, 'new')"
+    shutil.copytree(path, f"{path} copy")
+    tables, read = [], []
+    for one in (f"{path} copy", path):
+        before = rows_read(spark)
+        with zskip.enabled(spark) if one == path else nullcontext():
+            tables.append(run(spark, one, f"MERGE INTO {{t}} t USING {source} ON t.k = o.k {update}")[0])
+        read.append(rows_read(spark) - before)
+    assert tables[0] == tables[1]
+    assert (read[0] - read[1] > ROWS) == (kind != "double"), "read twice after the search"
 
 
 @pytest.mark.parametrize("way", ["mergeInto", "DeltaTable"])

@@ -150,6 +150,7 @@ ROWS = """
 def random_atom(pick: random.Random) -> str:
     """A condition on a row."""
     n, m = pick.randrange(2400), pick.randrange(2, 90)
+    udf = pick.choice(["nearly", "twice"])
     return pick.choice(
         [
             f"s LIKE '%n{n % 10}%{m % 10}%'",
@@ -158,7 +159,10 @@ def random_atom(pick: random.Random) -> str:
             f"CAST(get_json_object(js, '$.n') AS INT) BETWEEN {n // 3} AND {n // 3 + m}",
             f"CASE WHEN u > {n} THEN s LIKE '%{m % 10}x' ELSE id < {m} END",
             f"u % {m} + id > {n}",
-            f"nearly(s, id) > {n}",
+            f"{udf}(s, id) > {n}",
+            f"abs({udf}(s, id) - {n}) < {m}",
+            f"coalesce({udf}(s, id + {m}), {udf}(js, u)) > {n}",
+            f"IF(b < {m % 9}, {udf}(s, id) > {n}, s LIKE '%{m % 10}x')",
             f"length(s) + b = {m % 12 + 3}",
             f"(d IS NULL OR d + id < {n})",
             f"b IN ({n % 9}, {m % 9})",
@@ -223,6 +227,7 @@ def test_random_conditions_after_random_changes(engine_spark: SparkSession, tmp_
     """Each seed asks 480 queries, a third of them of an earlier version."""
     spark, pick, path = engine_spark, random.Random(seed), str(tmp_path / "t")
     spark.udf.register("nearly", lambda text, key: key - len(text) % 2, "long")
+    spark.udf.register("twice", lambda text, key: 2 * key - len(text), "long")
     rows = spark.sql(ROWS.format(n=2400, start=0, end=2400))
     rows.write.format("delta").options(**pick.choice(list(OPTIONS.values()))).save(path)
     table = zskip.table(spark, path)

@@ -5,7 +5,11 @@ import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
+import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -35,6 +39,32 @@ final class Merge {
   /** Moves conditions on the target below the columns that Delta adds, which keep Spark from doing so. */
   static LogicalPlan pushDown(LogicalPlan plan) { return (LogicalPlan) plan.transformDown(new PushDown()); }
 
+  /** A filter on a column that passes all of some values, and few others; null where there is none. */
+  static Expression within(Expression column, KeyValues values) {
+    Expression all = null;
+    for (Object[] range : values.ranges()) {
+      Expression least = new GreaterThanOrEqual(column, new Literal(range[0], values.type));
+      Expression one = new And(least, new LessThanOrEqual(column, new Literal(range[1], values.type)));
+      all = all == null ? one : new Or(all, one);
+    }
+    return all;
+  }
+
+  /** Whether a node filters by a condition. */
+  static boolean isFilter(Object node, Expression condition) {
+    if (!(node instanceof Filter)) return false;
+    return ScanQuery.conjuncts(((Filter) node).condition()).containsAll(ScanQuery.conjuncts(condition));
+  }
+
+  /** A plan below filters. */
+  static LogicalPlan filtered(LogicalPlan plan, List<Expression> filters) {
+    Expression all = null;
+    for (Expression one : filters) all = and(all, one);
+    return all == null ? plan : new Filter(all, plan);
+  }
+
+  private static Expression and(Expression all, Expression one) { return all == null ? one : new And(all, one); }
+
   static final class PushDown extends scala.runtime.AbstractPartialFunction {
     public boolean isDefinedAt(Object node) { return true; }
 
@@ -52,8 +82,6 @@ final class Merge {
       LogicalPlan pushed = new Project(project.projectList(), new Filter(below, project.child()));
       return above == null ? pushed : new Filter(above, pushed);
     }
-
-    private static Expression and(Expression all, Expression one) { return all == null ? one : new And(all, one); }
 
     private static boolean isTarget(Project project) {
       LogicalPlan node = project;

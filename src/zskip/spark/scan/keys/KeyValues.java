@@ -1,7 +1,10 @@
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.util.TypeUtils;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -17,6 +20,7 @@ final class KeyValues {
   private static final int DOUBLES = 2;
   private static final int BYTES = 3;
   private static final long MOST_BYTES = 64L << 20;
+  private static final int MOST_RANGES = 8;
 
   final DataType type;
   private final int form;
@@ -80,6 +84,50 @@ final class KeyValues {
       return Double.doubleToLongBits(((Number) value).doubleValue());
     }
     return ((Number) value).longValue();
+  }
+
+  /** Few ranges that hold all values, as Catalyst has them, with the widest gaps between; none where zskip knows none. */
+  List<Object[]> ranges() {
+    List<Object[]> ranges = new ArrayList<>();
+    if (DataTypes.StringType.equals(type) && !texts.isEmpty()) ranges.add(rangeOfTexts());
+    if (form != LONGS || count == 0 || DataTypes.BooleanType.equals(type)) return ranges;
+    Arrays.sort(longs, 0, count);
+    long[] gaps = new long[count];
+    // Of halves, since the whole may be more than a long holds.
+    for (int i = 1; i < count; i++) gaps[i] = (longs[i] >> 1) - (longs[i - 1] >> 1);
+    long[] sorted = Arrays.copyOf(gaps, count);
+    Arrays.sort(sorted);
+    long least = Math.max(1, sorted[Math.max(0, count - MOST_RANGES + 1)]);
+    int first = 0;
+    for (int i = 1; i <= count; i++) {
+      if (i < count && (gaps[i] < least || ranges.size() == MOST_RANGES - 1)) continue;
+      ranges.add(new Object[] {value(longs[first]), value(longs[i - 1])});
+      first = i;
+    }
+    return ranges;
+  }
+
+  private Object[] rangeOfTexts() {
+    scala.math.Ordering<Object> order = TypeUtils.getInterpretedOrdering(type);
+    Object[] range = new Object[2];
+    for (ByteBuffer text : texts) {
+      Object value = UTF8String.fromBytes(text.array());
+      if (range[0] == null || order.compare(value, range[0]) < 0) range[0] = value;
+      if (range[1] == null || order.compare(value, range[1]) > 0) range[1] = value;
+    }
+    return range;
+  }
+
+  private Object value(long number) {
+    if (type instanceof DecimalType) {
+      return Decimal.apply(number, ((DecimalType) type).precision(), ((DecimalType) type).scale());
+    }
+    switch (type.defaultSize()) {
+      case 1: return (byte) number;
+      case 2: return (short) number;
+      case 4: return (int) number;
+      default: return number;
+    }
   }
 
   /** The distinct values, big-endian. */

@@ -59,11 +59,13 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
 
   public TreeNode apply(TreeNode node) {
     LogicalPlan plan = (LogicalPlan) node;
+    // A key query may be planned amid a plan.
+    Object outer = ZskipFiles.REPLACING.get();
     ZskipFiles.REPLACING.set(plan);
     try {
       for (int i = 0; i < TASKS.length; i++) plan = guarded(i, plan);
     } finally {
-      ZskipFiles.REPLACING.remove();
+      ZskipFiles.REPLACING.set(outer);
     }
     return plan;
   }
