@@ -117,8 +117,10 @@ def test_rows_without_a_match_are_looked_for_in_all_files(spark: SparkSession, m
     zskip.table(spark, table).index()
     for clause in ("", UPDATE):
         merge = f"MERGE INTO {{t}} t USING {SOURCE} ON t.k = o.k {clause}"
-        for scan in changed(spark, table, copy, f"{merge} WHEN NOT MATCHED BY SOURCE AND t.v = 90 THEN DELETE"):
-            assert scan.files == scan.files_total
+        scans = changed(spark, table, copy, f"{merge} WHEN NOT MATCHED BY SOURCE AND t.v = 90 THEN DELETE")
+        assert all(scan.files == scan.files_total for scan in scans)
+        reasons = [leaf.reason for scan in scans for leaf in scan.leaves]
+        assert ("rows without a match are changed, too" in reasons) == (mode == "merge-on-read"), reasons
 
 
 @pytest.mark.parametrize(("mode", "version"), tiers.nightly(MODES, 2))

@@ -27,6 +27,8 @@ public final class PrunedScan
   final Map<String, String> standIns;
   /** As many keys as these are too many to be sure that they are all. */
   final int mostKeys;
+  /** Why joins do not prune it, as Python is told. */
+  final List<Map<String, Object>> unused;
   private final IcebergScan iceberg;
   private final ListedTasks listing;
   private final long nanos;
@@ -39,17 +41,18 @@ public final class PrunedScan
 
   PrunedScan(IcebergScan iceberg, ListedTasks listing, ScanQuery query, long nanos)
       throws ReflectiveOperationException {
-    this(iceberg, listing, query, null, Collections.emptyMap(), 0, nanos);
+    this(iceberg, listing, query, null, Collections.emptyMap(), 0, Collections.emptyList(), nanos);
   }
 
   private PrunedScan(
       IcebergScan iceberg, ListedTasks listing, ScanQuery query, Map<String, Object> names,
-      Map<String, String> standIns, int mostKeys, long nanos)
+      Map<String, String> standIns, int mostKeys, List<Map<String, Object>> unused, long nanos)
       throws ReflectiveOperationException {
     this.query = query;
     this.names = names;
     this.standIns = standIns;
     this.mostKeys = mostKeys;
+    this.unused = unused;
     this.ticket = query.ticket;
     this.nanos = nanos;
     this.iceberg = iceberg;
@@ -60,12 +63,13 @@ public final class PrunedScan
   }
 
   /** The same scan before any runtime filter, without joins. */
-  PrunedScan bare() { return with(null, Collections.emptyMap(), 0); }
+  PrunedScan bare() { return with(null, Collections.emptyMap(), 0, Collections.emptyList()); }
 
   /** The same scan before any runtime filter, with joins. */
-  PrunedScan with(Map<String, Object> names, Map<String, String> standIns, int mostKeys) {
+  PrunedScan with(
+      Map<String, Object> names, Map<String, String> standIns, int mostKeys, List<Map<String, Object>> unused) {
     try {
-      return new PrunedScan(iceberg, listing, query, names, standIns, mostKeys, nanos);
+      return new PrunedScan(iceberg, listing, query, names, standIns, mostKeys, unused, nanos);
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException(e);
     }
@@ -144,7 +148,7 @@ public final class PrunedScan
     try {
       synchronized (listing) {
         listing.keep(tasks, kept);
-        ScanLog.add(ticket, listing, nanos, null, false);
+        ScanLog.add(ticket, listing, nanos, unused, false);
       }
     } catch (Exception e) {
       Faults.tell("report scans", e);
@@ -162,7 +166,8 @@ public final class PrunedScan
   /** Equal if the rows are, so that Spark may share equal scans. */
   public boolean equals(Object other) {
     return this == other
-      || other instanceof PrunedScan
+      || ZskipFiles.REPLACING.get() == null
+        && other instanceof PrunedScan
         && iceberg.scan.equals(((PrunedScan) other).iceberg.scan)
         && isAlike((PrunedScan) other, kept, ((PrunedScan) other).kept);
   }

@@ -80,7 +80,7 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
       if (query == null) return null;
       long nanos = System.nanoTime() - started;
       PrunedScan other = new PrunedScan(known.iceberg(), known.listing(), query, nanos);
-      return other.with(known.names, known.standIns, known.mostKeys);
+      return other.with(known.names, known.standIns, known.mostKeys, known.unused);
     }
     String mark = node.relation().options().get(IndexedTables.ENABLED);
     IcebergScan iceberg = isEnabled || mark != null ? IcebergScan.of(node.scan()) : null;

@@ -171,7 +171,7 @@ final class JoinSearch {
       if (!condition.deterministic()) return null;
       LogicalPlan other = (LogicalPlan) (left ? join.right() : join.left());
       isMergeSearch |= target.isMerge() && type.equals("LeftAnti");
-      if (droppable || isMergeSearch) {
+      if (droppable || isMergeSearch || isChanged && !target.isMerge()) {
         List<Expression> conjuncts = ScanQuery.conjuncts(condition);
         if (inner) narrow(conjuncts, other, candidates, target);
         String whyNot = droppable ? "" : "rows without a match are changed, too";

@@ -98,8 +98,13 @@ final class RuntimeKeys {
       condition = condition == null ? keys : new And(condition, keys);
       names.put(attribute.name(), join.name);
     }
-    if (condition == null) return node;
-    return new Filter(condition, ScanRelations.over(node, scan.with(names, standIns, most)));
+    List<Map<String, Object>> unused = new ArrayList<>();
+    for (JoinCandidate join : joins.unused) {
+      unused.add(new JoinKeys(join.column, join.name, join.reason).described());
+    }
+    if (condition == null && unused.isEmpty()) return node;
+    LogicalPlan other = ScanRelations.over(node, scan.with(names.isEmpty() ? null : names, standIns, most, unused));
+    return condition == null ? other : new Filter(condition, other);
   }
 
   /** The column, if it has the type of the key, or else a stand-in; null where there can be none. */
