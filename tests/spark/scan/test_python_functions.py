@@ -200,6 +200,7 @@ REFUSED: dict[str, tuple[Callable[[str], Any], str]] = {
     "import": (imports_inside, "imports json"),
     "state": (counts, "CALLS"),
     "class": (of_a_class, "pathlib"),
+    "local time": (lambda text: dt.datetime.fromtimestamp(len(text)).hour > 3, "fromtimestamp.*another machine"),
 }
 
 
@@ -216,7 +217,18 @@ def test_functions_of_batches_and_those_that_say_so_are_refused(own: SparkSessio
     own.udf.register("batch", F.pandas_udf(lambda texts: texts == texts.min(), "boolean"))
     own.udf.register("once", F.udf(is_rare, "boolean").asNondeterministic())
     own.udf.register("lower", lambda text: text, "string")
-    for call in ("batch(s)", "once(s)", "lower(s) = 'x'"):
+    own.udf.register("hour_in", lambda moment: moment.hour, "int")
+    own.udf.register("of_hour", lambda hour: dt.datetime(2024, 1, 1, hour), "timestamp")
+    own.udf.register("of_all", lambda row: row.m[0].hour > 1, "boolean")
+    refused = [
+        "hour_in(timestamp(s)) > 2",
+        "of_hour(id) > s",
+        "of_all(named_struct('m', array(timestamp_seconds(id))))",
+    ]
+    if own.version >= "4":
+        own.sql("CREATE TEMPORARY FUNCTION in_sql(x STRING) RETURNS BOOLEAN RETURN x RLIKE 'n5'")
+        refused.append("in_sql(s)")
+    for call in ("batch(s)", "once(s)", "lower(s) = 'x'", *refused):
         with pytest.raises(InputError, match=r"no one value|of its own"):
             table.index(sketches=[f"matches:{call}"])
     assert table.info().index is None
@@ -283,7 +295,18 @@ def test_recursion_and_values_that_refer_to_themselves() -> None:
     assert name(depth) == name(depth)
 
 
+def without_a_value() -> Callable[[str], Any]:
+    def early(text: str) -> Any:
+        return later
+
+    if not early:
+        later = 1
+    return early
+
+
 def test_what_cannot_be_read_back_is_refused() -> None:
+    with pytest.raises(UnknownFunctionError, match="later has no value yet"):
+        name(without_a_value())
     for data in (b"nonsense", pickle.dumps(7)):
         with pytest.raises(UnknownFunctionError, match="read back"):
             identify(data)

@@ -37,6 +37,8 @@ final class ExpressionKey {
   /** The settings that decide about values, beside the time zone. */
   private static final Pattern SETTINGS = Pattern.compile(
     "\\(spark\\.sql\\.(ansi\\.enabled|legacy|mapKey|json|csv|xml|icu|collation|function|decimal|variant|case)");
+  private static final Pattern OF_FUNCTIONS = Pattern.compile("\\(spark\\.sql\\.execution\\.(python|pandas)");
+  private static final Pattern MOMENT = Pattern.compile("\"timestamp(?!_ntz)");
   private static final SQLConf DEFAULTS = new SQLConf();
 
   /** The Python functions in the latest expression, as they are sent to workers; its key knows their order alone. */
@@ -67,16 +69,22 @@ final class ExpressionKey {
   }
 
   private static String environment() {
+    List<String> parts = settings(SETTINGS);
+    parts.add(quoted(org.apache.spark.package$.MODULE$.SPARK_VERSION()));
+    parts.add(quoted(System.getProperty("java.version")) + quoted(Locale.getDefault()));
+    return parts + quoted(ZoneRulesProvider.getVersions("UTC").lastKey());
+  }
+
+  /** Those that a pattern names and that have another value than by default. */
+  private static List<String> settings(Pattern names) {
     List<String> parts = new ArrayList<>();
     for (Object setting : Scala.list((scala.collection.Seq) SQLConf.get().getAllConfs().toSeq())) {
-      if (SETTINGS.matcher(setting.toString()).lookingAt() && !isDefault((scala.Tuple2) setting)) {
+      if (names.matcher(setting.toString()).lookingAt() && !isDefault((scala.Tuple2) setting)) {
         parts.add(quoted(setting));
       }
     }
     Collections.sort(parts);
-    parts.add(quoted(org.apache.spark.package$.MODULE$.SPARK_VERSION()));
-    parts.add(quoted(System.getProperty("java.version")) + quoted(Locale.getDefault()));
-    return parts + quoted(ZoneRulesProvider.getVersions("UTC").lastKey());
+    return parts;
   }
 
   private static boolean isDefault(scala.Tuple2 setting) {
@@ -130,11 +138,17 @@ final class ExpressionKey {
     for (Object one : pickled) bytes[i++] = ((Byte) one).byteValue();
     String function = Base64.getEncoder().encodeToString(bytes);
     if (!functions.contains(function)) functions.add(function);
-    return "function" + functions.indexOf(function) + text(call.dataType()) + call.evalType() + parts(call.children());
+    String type = text(call.dataType()) + call.evalType() + settings(OF_FUNCTIONS);
+    return "function" + functions.indexOf(function) + type + parts(call.children());
   }
 
-  /** Whether a function is called for each row, and not for batches of them. */
-  static boolean isByRows(PythonUDF call) { return call.evalType() == 100 || call.evalType() == 101; }
+  /** Whether a function is called for each row, and not for batches of them, with values that are alike everywhere. */
+  static boolean isByRows(PythonUDF call) {
+    // To Python, a moment is a time by the clock of the machine.
+    boolean hasMoment = MOMENT.matcher(call.dataType().json()).find();
+    for (Expression one : Scala.list(call.children())) hasMoment |= MOMENT.matcher(one.dataType().json()).find();
+    return !hasMoment && (call.evalType() == 100 || call.evalType() == 101);
+  }
 
   /** The name of a column, or of a field inside it. */
   private String column(Expression node) {

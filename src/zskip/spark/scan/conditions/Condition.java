@@ -2,12 +2,18 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /** What Spark makes of the condition of a query on rows of no source, which takes no part of it to itself. */
 public final class Condition {
-  /** Why an analyzed condition has no one value for each row: the name of what it calls; null if it has. */
-  public String refusal(Expression node) {
+  /** What of an analyzed plan's condition has no one value for each row, wherever it is computed; null for nothing. */
+  public String refusal(LogicalPlan plan) {
+    // What a function in SQL does is not in the filter.
+    return plan instanceof Filter ? refusal(((Filter) plan).condition()) : "a function in SQL";
+  }
+
+  private static String refusal(Expression node) {
     if (node instanceof SubqueryExpression) return "a subquery";
     List<Expression> children = Scala.list(node.children());
     for (Expression child : children) {

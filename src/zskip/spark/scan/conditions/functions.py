@@ -30,9 +30,10 @@ _PURE = {
 }  # fmt: skip
 """Modules of the standard library without a state, a clock or an outside."""
 _ANOTHER_TIME = {
-    "now", "today", "utcnow", "random", "rand", "randn", "randint", "default_rng"
+    "now", "today", "utcnow", "random", "rand", "randn", "randint", "default_rng", "fromtimestamp", "timestamp",
+    "astimezone"
 }  # fmt: skip
-"""Names, in any module, of what has another value each time."""
+"""Names, in any module, of what has another value each time, or by the clock of another machine."""
 _OUTSIDE = {
     "open", "input", "hash", "id", "globals", "locals", "vars", "eval", "exec", "compile", "__import__", "print",
     "breakpoint", "memoryview"
@@ -154,6 +155,8 @@ class _Digest:
         for part in (value.__defaults__, value.__kwdefaults__, value.__dict__):
             self.add(f"a part of {name}", part)
         for variable, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            if cell == types.CellType():
+                raise UnknownFunctionError(f"{variable} has no value yet")
             self.add(variable, cell.cell_contents)
         self._add_code(value.__code__, value.__globals__)
 
@@ -166,7 +169,7 @@ class _Digest:
                 self.add("a constant", constant)
         if not _ANOTHER_TIME.isdisjoint(code.co_names):
             names = ", ".join(sorted(_ANOTHER_TIME.intersection(code.co_names)))
-            raise UnknownFunctionError(f"{names} may have another value each time")
+            raise UnknownFunctionError(f"{names} may have another value at another time, or on another machine")
         for path in _globals_of(code):
             self._add_global(path, variables)
 
