@@ -26,7 +26,7 @@ _PURE = {
     "base64", "binascii", "bisect", "builtins", "calendar", "cmath", "collections", "datetime", "decimal",
     "difflib", "fractions", "functools", "hashlib", "hmac", "html", "ipaddress", "itertools", "json", "math",
     "numbers", "operator", "re", "statistics", "string", "struct", "textwrap", "typing", "unicodedata",
-    "urllib.parse", "zlib", "zoneinfo", "_bisect", "_collections", "_functools", "_hashlib", "_operator", "_struct"
+    "urllib.parse", "zlib", "_bisect", "_collections", "_functools", "_hashlib", "_operator", "_struct"
 }  # fmt: skip
 """Modules of the standard library without a state, a clock or an outside."""
 _ANOTHER_TIME = {
