@@ -39,6 +39,7 @@ final class JoinSearch {
   private final List<Object> inPruning = new ArrayList<>();
   /** From a relation to its joins. */
   private final Map<LogicalPlan, JoinCandidates> found = new IdentityHashMap<>();
+  /** From a relation to its ranges. */
   private final Map<LogicalPlan, List<Expression>> foundRanges = new IdentityHashMap<>();
   /** From a relation to its replacement. */
   private final Map<LogicalPlan, LogicalPlan> others = new IdentityHashMap<>();
@@ -176,7 +177,7 @@ final class JoinSearch {
         if (inner) narrow(conjuncts, other, candidates, target);
         String whyNot = droppable ? "" : "rows without a match are changed, too";
         consider(conjuncts, other, columns, candidates, target, whyNot);
-        boolean isAsked = target.takesBroadcasts() && !isAboveGroups;
+        boolean isAsked = droppable && target.takesBroadcasts() && !isAboveGroups;
         if (isAsked && RuntimeKeys.consider(join, left, columns, candidates, target)) addFiles(other);
       }
     }

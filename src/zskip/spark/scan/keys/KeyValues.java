@@ -87,7 +87,7 @@ final class KeyValues {
   }
 
   /** Few ranges that hold all values, as Catalyst has them, with the widest gaps between; none where zskip knows none. */
-  List<Object[]> ranges() {
+  synchronized List<Object[]> ranges() {
     List<Object[]> ranges = new ArrayList<>();
     if (DataTypes.StringType.equals(type) && !texts.isEmpty()) ranges.add(rangeOfTexts());
     if (form != LONGS || count == 0 || DataTypes.BooleanType.equals(type)) return ranges;
@@ -130,8 +130,8 @@ final class KeyValues {
     }
   }
 
-  /** The distinct values, big-endian. */
-  byte[] packed() {
+  /** The distinct values, big-endian; they are sorted in place, and scans in several threads may share them. */
+  synchronized byte[] packed() {
     if (form == BYTES) return packedTexts();
     Arrays.sort(longs, 0, count);
     ByteBuffer packed = ByteBuffer.allocate(8 * count);
