@@ -115,7 +115,7 @@ def rows_read(spark: SparkSession) -> int:
     return sum(stages.apply(i).inputRecords() for i in range(stages.size()))
 
 
-@pytest.mark.parametrize("kind", ["bigint", "decimal", "timestamp", "string", "double"])
+@pytest.mark.parametrize("kind", tiers.nightly(["bigint", "string", "decimal", "timestamp", "double"], 2))
 def test_files_with_matches_are_read_again_in_parts(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """Where rows without a match stay in their files, that is with deletion vectors."""
     path, (key, _) = str(tmp_path / "t"), KINDS[kind]
