@@ -154,6 +154,42 @@ def test_another_meaning_skips_nothing(spark: SparkSession, path: str) -> None:
         assert read(spark, table, text) == 1
 
 
+CORRUPT = "from_json(s, 'a INT, _corrupt_record STRING') = named_struct('a', CAST(NULL AS INT), '_corrupt_record', s)"
+"""Whether the text is kept depends on the name of the column that keeps it."""
+
+
+@pytest.mark.parametrize(
+    ("where", "setting"),
+    [
+        ("NOT exists(tags, t -> t = 'z')", {"legacy__followThreeValuedLogicInArrayExists": "false"}),
+        (CORRUPT, {"columnNameOfCorruptRecord": "zz"}),
+    ],
+)
+def test_a_setting_may_change_a_condition(
+    spark: SparkSession, tmp_path: Path, where: str, setting: dict[str, str]
+) -> None:
+    path = str(tmp_path / "t")
+    tags = "array(IF(id < 200, 'a', IF(id % 9 = 0, NULL, 'b'))) AS tags"
+    text = """IF(id < 200, '{"a": "x"}', '{"a": 1}') AS s"""
+    spark.range(0, 400, 1, 4).selectExpr("id", tags, text).write.parquet(path)
+    for first, second in ((setting, {}), ({}, setting)):
+        with settings(spark, **first):
+            table = zskip.table(spark, path)
+            table.index(sketches=[f"matches:{where}"])
+        with settings(spark, **second):
+            read(spark, zskip.table(spark, path), where)
+        table.index(drop=[f"matches:{where}"])
+
+
+def test_a_null_in_an_array_makes_another_condition(spark: SparkSession, path: str) -> None:
+    table = zskip.table(spark, path)
+    with_null = "NOT arrays_overlap(xs, array(77L, CAST(NULL AS BIGINT)))"
+    with pytest.raises(InputError, match="cannot tell"):
+        table.index(sketches=[f"matches:{with_null}"])
+    table.index(sketches=["matches:NOT arrays_overlap(xs, array(77L))"])
+    assert [read(spark, table, where) for where in (with_null, "NOT arrays_overlap(xs, array(77L))")] == [8, 8]
+
+
 def test_functions_of_users(spark: SparkSession, path: str) -> None:
     session = spark.newSession()
     table = zskip.table(session, path)

@@ -186,6 +186,8 @@ def subjects(predicate: Predicate) -> frozenset[Hashable]:
             parts.add(part.key)
         elif not isinstance(part, And | Or | Not | Constant):
             parts.add(_one_form(part))
+            if isinstance(part, CompareTerms):  # Which says of both that they are not null.
+                parts.update(_terms_inside(part.left), _terms_inside(part.right))
     return frozenset(parts - {""})
 
 

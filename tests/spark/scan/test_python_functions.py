@@ -31,6 +31,7 @@ FILES = 8
 ROWS = "SELECT id, CAST(id % 7 AS INT) AS b, concat('n', id, IF(id DIV 100 = 3, ' special', ' plain')) AS s"
 WORDS = {"special"}
 PATTERN = re.compile("spec.al")
+NOW, MOMENT = dt.datetime.now, dt.datetime.timestamp
 
 
 def is_rare(text: str) -> bool:
@@ -200,6 +201,10 @@ REFUSED: dict[str, tuple[Callable[[str], Any], str]] = {
     "import": (imports_inside, "imports json"),
     "state": (counts, "CALLS"),
     "class": (of_a_class, "pathlib"),
+    "default": (lambda text, clock=dt.datetime.now: str(clock()) < text, "now"),
+    "alias": (lambda text: NOW().isoformat() < text, "now"),
+    "method": (lambda text: MOMENT(dt.datetime(2024, 1, 1)) < len(text), "timestamp"),
+    "seconds": (lambda text: f"{dt.datetime(2024, 1, len(text)):%s}" < text, "%s formats"),
     "local time": (lambda text: dt.datetime.fromtimestamp(len(text)).hour > 3, "fromtimestamp.*another machine"),
 }
 

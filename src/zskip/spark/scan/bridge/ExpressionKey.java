@@ -36,8 +36,8 @@ final class ExpressionKey {
     "And", "Or", "EqualTo", "EqualNullSafe", "Add", "Multiply", "BitwiseAnd", "BitwiseOr", "BitwiseXor"));
   /** The settings that decide about values, beside the time zone. */
   private static final Pattern SETTINGS = Pattern.compile(
-    "\\(spark\\.sql\\.(ansi\\.enabled|legacy|mapKey|json|csv|xml|icu|collation|function|decimal|variant|case)");
-  private static final Pattern OF_FUNCTIONS = Pattern.compile("\\(spark\\.sql\\.execution\\.(python|pandas)");
+    "\\(spark\\.sql\\.(legacy|mapKey|json|csv|xml|icu|collation|function|decimal|variant|case|columnNameOf|binary)");
+  private static final Pattern OF_FUNCTIONS = Pattern.compile("\\(spark\\.sql\\.execution\\.(python|pandas|pyspark)");
   private static final Pattern MOMENT = Pattern.compile("\"timestamp(?!_ntz)");
   private static final SQLConf DEFAULTS = new SQLConf();
 
@@ -70,6 +70,8 @@ final class ExpressionKey {
 
   private static String environment() {
     List<String> parts = settings(SETTINGS);
+    // Whose default is a variable of the process.
+    parts.add(quoted(SQLConf.get().ansiEnabled()));
     parts.add(quoted(org.apache.spark.package$.MODULE$.SPARK_VERSION()));
     parts.add(quoted(System.getProperty("java.version")) + quoted(Locale.getDefault()));
     return parts + quoted(ZoneRulesProvider.getVersions("UTC").lastKey());

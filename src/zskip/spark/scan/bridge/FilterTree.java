@@ -7,6 +7,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.ArrayExists;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
 import org.apache.spark.sql.catalyst.expressions.Cast;
@@ -144,7 +145,8 @@ final class FilterTree {
     Expression other = child(node, 1);
     if (isInLambda) return unknown(node);
     if (kind.equals("ArrayExists")) {
-      if (!(other instanceof LambdaFunction) || other.children().size() != 2) return unknown(node);
+      boolean hasNull = ((ArrayExists) node).followThreeValuedLogic();
+      if (!hasNull || !(other instanceof LambdaFunction) || other.children().size() != 2) return unknown(node);
       isInLambda = true;
       Object test = of(child(other, 0));
       isInLambda = false;
@@ -165,14 +167,13 @@ final class FilterTree {
     return list("exists", text(node), array(array), test);
   }
 
-  /** The values of an array that is a literal, without nulls; null where some are not known. */
+  /** The values of an array that is a literal; null where some are not known or null, which makes NOT another test. */
   private static List<Object> listed(Expression node) {
     Object value = node instanceof Literal ? ((Literal) node).value() : null;
     if (!(value instanceof ArrayData)) return null;
     DataType type = ((ArrayType) node.dataType()).elementType();
     List<Object> elements = new ArrayList<>(Arrays.asList(((ArrayData) value).toObjectArray(type)));
-    elements.removeAll(Collections.singleton(null));
-    return values(elements, type);
+    return elements.contains(null) ? null : values(elements, type);
   }
 
   /** An array without the cast of its elements. */

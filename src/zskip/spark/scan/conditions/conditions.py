@@ -52,8 +52,8 @@ def describe_condition(frame: DataFrame, sql: str) -> str:
         raise InputError(f"{sql}: Spark cannot evaluate it ({str(error).splitlines()[0]})") from error
     if refusal is not None:
         raise InputError(
-            f"{sql}: {refusal} may have no one value for a row; functions of yours can be called if they are in Python, "
-            "take single rows, and neither take nor give a TIMESTAMP, which Python reads by its machine's clock"
+            f"{sql}: {refusal} may have no one value for a row; functions of yours can be called if they are in "
+            "Python, take single rows, and neither take nor give a TIMESTAMP, which Python reads by its machine's clock"
         )
     if described is None:
         raise InputError(f"{sql}: it is the same for every row; take a condition on columns")

@@ -13,10 +13,11 @@ import base64
 import builtins
 import dis
 import hashlib
+import os
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -31,7 +32,7 @@ _PURE = {
 """Modules of the standard library without a state, a clock or an outside."""
 _ANOTHER_TIME = {
     "now", "today", "utcnow", "random", "rand", "randn", "randint", "default_rng", "fromtimestamp", "timestamp",
-    "astimezone"
+    "astimezone", "strftime", "samples"
 }  # fmt: skip
 """Names, in any module, of what has another value each time, or by the clock of another machine."""
 _OUTSIDE = {
@@ -75,7 +76,8 @@ def identify(pickled: bytes) -> str:
         digest.add_code_of("the function", function)
     else:
         digest.add("the function", function)
-    digest.write(repr(result), sys.version.partition(" ")[0])
+    # The order of a set depends on the seed.
+    digest.write(repr(result), sys.version.partition(" ")[0], os.environ.get("PYTHONHASHSEED", "0"))
     return digest.hex()
 
 
@@ -167,9 +169,9 @@ class _Digest:
                 self._add_code(constant, variables)
             else:
                 self.add("a constant", constant)
-        if not _ANOTHER_TIME.isdisjoint(code.co_names):
-            names = ", ".join(sorted(_ANOTHER_TIME.intersection(code.co_names)))
-            raise UnknownFunctionError(f"{names} may have another value at another time, or on another machine")
+        _check_names(code.co_names)
+        if _formats_times(code):
+            raise UnknownFunctionError("%s formats a time by the clock of the machine")
         for path in _globals_of(code):
             self._add_global(path, variables)
 
@@ -191,6 +193,7 @@ class _Digest:
 
     def _add_installed(self, module: str, name: str, inside: str = "") -> None:
         """Add something of a module that comes with Python, or of one that pip has installed, of a version."""
+        _check_names(inside.split("."))
         top = module.partition(".")[0]
         is_known, version = not _ANOTHER_TIME.intersection(module.split(".")), ""
         if top in sys.stdlib_module_names:
@@ -233,6 +236,22 @@ def _globals_of(code: types.CodeType) -> Iterator[list[str]]:
             path = [argument]
     if path:
         yield path
+
+
+def _check_names(names: Iterable[str]) -> None:
+    momentary = _ANOTHER_TIME.intersection(names)
+    if momentary:
+        raise UnknownFunctionError(
+            f"{', '.join(sorted(momentary))} may have another value at another time, or on another machine"
+        )
+
+
+def _formats_times(code: types.CodeType) -> bool:
+    """Whether code may format a time as the seconds since 1970, which it has by its machine's time zone."""
+    if not any("%s" in constant for constant in code.co_consts if isinstance(constant, str)):
+        return False
+    operations = {instruction.opname for instruction in dis.get_instructions(code)}
+    return "format" in code.co_names or not operations.isdisjoint(("FORMAT_VALUE", "FORMAT_WITH_SPEC"))
 
 
 def _is_installed(module: str | None) -> bool:
