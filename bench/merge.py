@@ -41,6 +41,13 @@ RUNS = [
      "options": "--scale 10 --files 512 --formats delta --cases 1000 --sides plain,zskip --rounds 3",
      "goals": {"delta_1000_zskip_bytes_pct": ("<=", 2), "delta_1000_time_over_plain": ("<=", 0.25),
                "delta_1000_same_rows": ("=", True)}},
+    {"name": "merge-large-files", "title": "MERGE into a table of Delta of a few large files", "case": "usual",
+     "hours": True,
+     "text": "As above, with deletion vectors: 60 million rows in 12 files, so that most of what is read is the file "
+     "with the matches, which Delta reads three times.",
+     "options": "--scale 10 --files 12 --formats delta_vectors --cases 1000 --sides plain,zskip --rounds 2",
+     "goals": {"delta_vectors_1000_zskip_bytes_pct": ("<=", 2), "delta_vectors_1000_time_over_plain": ("<=", 0.25),
+               "delta_vectors_1000_same_rows": ("=", True)}},
 ]  # fmt: skip
 
 HOME = data.HOME / "merge"
