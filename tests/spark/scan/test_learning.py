@@ -147,10 +147,11 @@ def test_it_is_off_by_itself(spark: SparkSession, path: str) -> None:
         ("id;CAST(s AS CHAR(40)) AS s", 2020, "s LIKE '%special%x'"),
         ("id;s;day", 1700, "s RLIKE 'x' AND month(day) = 7"),
         ("id;struct(s) AS s", 2020, "s.s RLIKE 'x'"),
+        ("id;s", 2020, "upper(s) LIKE '%SPEC%X%'"),
         ("id;s", 2020, "s RLIKE 'x' OR rand() < 1e-12"),
         ("id;s", 2020, "s RLIKE 'x' AND id > (SELECT min(id) FROM range(5))"),
     ],
-    ids=["CHAR", "ancient days", "inside a struct", "not deterministic", "a subquery"],
+    ids=["CHAR", "ancient days", "inside a struct", "cases of letters", "not deterministic", "a subquery"],
 )
 def test_what_is_not_certain_is_not_learned(
     spark: SparkSession, tmp_path: Path, columns: str, year: int, where: str

@@ -150,11 +150,17 @@ def values_type(snapshot: Snapshot, on: SketchOn, *, case_sensitive: bool, versi
     lines = [_types_and_names(snapshot, on, case_sensitive=case_sensitive)]
     parts = [part for term in on.known_terms for part in parts_of(term)]
     if versions is not None:
-        if any(isinstance(part, Opaque) and part.function in _LETTERS for part in parts):
+        if depends_on_letters(on):
             lines.append(f"letters of {versions.letters()}")
         zones = {zone for part in parts if (zone := zone_name(part)) and fixed_zone(zone) is None}
         lines += [f"{zone} of {versions.zone(zone)}" for zone in sorted(zones)]
     return "\n".join(lines)
+
+
+def depends_on_letters(on: SketchOn) -> bool:
+    """Whether the versions of letters decide about values."""
+    parts = (part for term in on.known_terms for part in parts_of(term))
+    return any(isinstance(part, Opaque) and part.function in _LETTERS for part in parts)
 
 
 def _types_and_names(snapshot: Snapshot, on: SketchOn, *, case_sensitive: bool) -> str:

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from zskip.index.store.sketches import depends_on_letters
 from zskip.predicate import Opaque, Predicate, opaque, to_sql
 from zskip.records import Bools, Ints, Snapshot
 from zskip.sketch import FileSketches, Matches, SketchOn, normal, subjects
@@ -42,16 +43,20 @@ class Facts:
     def add(self, filters: Predicate, snapshot: Snapshot, files: Ints) -> None:
         """Add that no row of some files makes all filters true.
 
-        files: positions in the snapshot. Nothing is added of a filter that cannot be told from others.
+        files: positions in the snapshot. Nothing is added of a filter that cannot be told from others, or that another
+        session may compute otherwise.
         """
         condition = normal(filters)
         if not is_exact(filters) or not subjects(condition):
             return
+        term = Opaque(opaque.CONDITION, (to_sql(filters, shorten=True),), DataType("boolean"))
+        on = SketchOn(_Learned(), (term,), condition)
+        if depends_on_letters(on):  # Of which a session may change its mind.
+            return
         with _lock:
             names = [_identity(snapshot, file) for file in files.tolist()]
             numbers = np.array([self._numbers.setdefault(name, next(self._new_numbers)) for name in names], np.int64)
-            term = Opaque(opaque.CONDITION, (to_sql(filters, shorten=True),), DataType("boolean"))
-            on, known = self._facts.pop(condition, (SketchOn(_Learned(), (term,), condition), numbers[:0]))
+            on, known = self._facts.pop(condition, (on, numbers[:0]))
             self._facts[condition] = on, np.union1d(known, numbers)
             while len(self._facts) > _MOST_FACTS or self._size() > _MOST_FILES:
                 self._facts.popitem(last=False)
