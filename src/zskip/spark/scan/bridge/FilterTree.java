@@ -160,20 +160,23 @@ final class FilterTree {
       array = other;
       other = child(node, 0);
     }
-    List<?> values = listed(other);
+    List<Object> elements = listed(other);
+    List<?> values = elements == null ? null : values(elements, ((ArrayType) other.dataType()).elementType());
     if (values == null) return unknown(node);
+    boolean hasNull = values.removeAll(Collections.singleton(null));
     String type = type(((ArrayType) other.dataType()).elementType());
     Object test = list("in", "", element(array), type, values);
-    return list("exists", text(node), array(array), test);
+    Object overlap = list("exists", text(node), array(array), test);
+    // Where there is none, a null makes it null, and so does NOT.
+    return hasNull ? list("and", list(overlap, unknown(node))) : overlap;
   }
 
-  /** The values of an array that is a literal; null where some are not known or null, which makes NOT another test. */
+  /** The values of an array that is a literal; null for others. */
   private static List<Object> listed(Expression node) {
     Object value = node instanceof Literal ? ((Literal) node).value() : null;
     if (!(value instanceof ArrayData)) return null;
     DataType type = ((ArrayType) node.dataType()).elementType();
-    List<Object> elements = new ArrayList<>(Arrays.asList(((ArrayData) value).toObjectArray(type)));
-    return elements.contains(null) ? null : values(elements, type);
+    return Arrays.asList(((ArrayData) value).toObjectArray(type));
   }
 
   /** An array without the cast of its elements. */
