@@ -33,14 +33,10 @@ final class JoinSearch {
   private boolean isRecorded;
   /** Whether a MERGE of Delta's finds the files that it changes; later, it reads only files that have matches. */
   private boolean isMergeSearch;
-  /** Where a MERGE reads files with matches again, the filters between whose bounds all matches lie; of one relation. */
-  private List<Expression> ranges;
   /** Files that dynamic partition pruning reads, too: if they were pruned here alone, Spark could not share them. */
   private final List<Object> inPruning = new ArrayList<>();
   /** From a relation to its joins. */
   private final Map<LogicalPlan, JoinCandidates> found = new IdentityHashMap<>();
-  /** From a relation to its ranges. */
-  private final Map<LogicalPlan, List<Expression>> foundRanges = new IdentityHashMap<>();
   /** From a relation to its replacement. */
   private final Map<LogicalPlan, LogicalPlan> others = new IdentityHashMap<>();
   /** By files and column, the share of the bytes that one key leaves. */
@@ -88,9 +84,7 @@ final class JoinSearch {
     JoinTarget target = JoinTarget.of(node);
     if (target != null) {
       // One object at two positions has two paths to the root.
-      boolean isFirst = !found.containsKey(node);
-      found.put(node, isFirst ? candidates(node, target) : new JoinCandidates());
-      foundRanges.put(node, isFirst ? ranges : new ArrayList<>());
+      found.put(node, found.containsKey(node) ? new JoinCandidates() : candidates(node, target));
     }
     path.add(node);
     for (LogicalPlan child : Scala.list(node.children())) visit(child);
@@ -101,15 +95,14 @@ final class JoinSearch {
     for (LogicalPlan node : found.keySet()) {
       JoinTarget target = JoinTarget.of(node);
       boolean isAlone = !inPruning.contains(target.files);
-      LogicalPlan other = target.with(isAlone ? (JoinCandidates) found.get(node) : new JoinCandidates());
-      others.put(node, Merge.filtered(other, (List<Expression>) foundRanges.get(node)));
+      JoinCandidates joins = isAlone ? (JoinCandidates) found.get(node) : new JoinCandidates();
+      others.put(node, Merge.filtered(target.with(joins), joins.ranges));
     }
   }
 
   private JoinCandidates candidates(LogicalPlan relation, JoinTarget target) {
     JoinCandidates candidates = new JoinCandidates();
     pending = new ArrayList<>();
-    ranges = new ArrayList<>();
     isAboveGroups = false;
     isMergeSearch = false;
     LogicalPlan root = (LogicalPlan) (path.isEmpty() ? relation : path.get(0));
@@ -205,7 +198,8 @@ final class JoinSearch {
       KeySide side = isChanged ? KeySide.ofSource(other, key) : KeySide.of(other, key);
       KeySide whole = side == null && !isChanged ? KeySide.whole(other, key) : null;
       if (side != null && target.isMerge() && !isMergeSearch) {
-        addRange(columns.over(key == equal.right() ? equal.left() : equal.right()), column, side, target);
+        Expression ours = key == equal.right() ? equal.left() : equal.right();
+        addRange(columns.over(ours), column, side, candidates, target);
       } else if (side != null) add(column, TableNames.of(side.plan, side.key), side, candidates, target, whyNot);
       else if (whole != null) pending.add(new Object[] {column, whole});
     }
@@ -223,13 +217,14 @@ final class JoinSearch {
   }
 
   /** For a MERGE that reads the files with matches again: leaves out the row groups and pages without any. */
-  private void addRange(Expression target, String column, KeySide side, JoinTarget scan) {
-    boolean isColumn = target instanceof Attribute && target.dataType().equals(side.key.dataType());
-    if (!isColumn || !settings.whyNot(scan.bytes, KeySide.bytes(side.plan)).isEmpty()) return;
+  private void addRange(
+      Expression ours, String column, KeySide side, JoinCandidates candidates, JoinTarget target) {
+    boolean isColumn = ours instanceof Attribute && ours.dataType().equals(side.key.dataType());
+    if (!isColumn || !settings.whyNot(target.bytes, KeySide.bytes(side.plan)).isEmpty()) return;
     JoinCandidate join = new JoinCandidate(column, TableNames.of(side.plan, side.key), side, "");
-    KeyValues values = KeyQuery.ask(join, settings.most(scan.bytes), settings.seconds).values;
-    Expression range = values == null ? null : Merge.within(target, values);
-    if (range != null && !Merge.isFilter(path.get(path.size() - 1), range)) ranges.add(range);
+    KeyValues values = KeyQuery.ask(join, settings.most(target.bytes), settings.seconds).values;
+    Expression range = values == null ? null : Merge.within(ours, values);
+    if (range != null && !Merge.isFilter(path.get(path.size() - 1), range)) candidates.ranges.add(range);
   }
 
   /** Bytes of a scan that one key of a column leaves out, on average. */
