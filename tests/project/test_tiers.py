@@ -53,3 +53,11 @@ def test_parameters_beyond_the_first_are_left_out() -> None:
     assert (daily, later.values, [mark.name for mark in later.marks]) == ("a", ("b",), ["nightly"])
     several, last = tiers.only([(1, 2), (3, 4)], [(3, 4)])
     assert (several.values, last) == ((1, 2), (3, 4))
+
+
+@pytest.mark.parametrize(("named", "expected"), [("", [1, 2]), ("7", [7]), ("201-203", [201, 202, 203])])
+def test_seeds_are_the_usual_ones_or_those_that_are_named(
+    named: str, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZSKIP_SEEDS", named)
+    assert list(tiers.seeds(range(1, 3))) == expected

@@ -31,6 +31,12 @@ def nightly(cases: Iterable[Any], daily: int = 1) -> list[Any]:
     return [case if i < daily else _marked(case, pytest.mark.nightly) for i, case in enumerate(cases)]
 
 
+def seeds(usual: range) -> range:
+    """The seeds of a test that draws its inputs: those that `ZSKIP_SEEDS=201-356` names, or the usual ones."""
+    first, _, last = os.environ.get("ZSKIP_SEEDS", "").partition("-")
+    return range(int(first), int(last or first) + 1) if first else usual
+
+
 def only(cases: Iterable[Any], quick: Iterable[Any]) -> list[Any]:
     """Parameters of a test; those that are not among the quick ones are slow."""
     chosen = list(quick)
