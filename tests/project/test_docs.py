@@ -130,12 +130,14 @@ def _kill_stream(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_shell_blocks_run(events: Path) -> None:
-    script = blocks("README.md", "bash")[0]
+    script = "\n".join(blocks("README.md", "bash"))
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     assert "clustered by" in done.stdout
     assert "part-0000" in done.stdout
+    asked = [line for line in done.stdout.splitlines() if line.startswith("e: read")]
+    assert [line.partition(",")[0] for line in asked[1:]] == [*2 * ["e: read 8 of 8 files"], "e: read 2 of 8 files"]
 
 
 @pytest.mark.spark
