@@ -60,4 +60,6 @@ def test_seeds_are_the_usual_ones_or_those_that_are_named(
     named: str, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ZSKIP_SEEDS", named)
-    assert list(tiers.seeds(range(1, 3))) == expected
+    daily = 0 if named else 1
+    seeds = tiers.seeds(range(1, 3))
+    assert seeds[:daily] + [seed.values[0] for seed in seeds[daily:]] == expected

@@ -1,6 +1,5 @@
 """Random queries have the answers of plain Spark in an enabled session; `query_fuzz.py` says how they are made."""
 
-import os
 import random
 
 import pytest
@@ -8,9 +7,6 @@ import query_fuzz
 import random_queries
 import random_rows
 import tiers
-
-SEEDS = int(os.environ.get("ZSKIP_QUERY_SEEDS", "8"))
-"""Of three tables each, and of 100 queries over them; a seed takes half a minute."""
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +16,9 @@ def sides(spark):
 
 
 @pytest.mark.scaled
-@pytest.mark.parametrize("seed", tiers.nightly(range(SEEDS)))
+@pytest.mark.parametrize("seed", tiers.seeds(range(8)))
 def test_answers_are_those_of_plain_spark(sides, seed):
+    """A seed asks 100 queries over three tables, in half a minute."""
     query_fuzz.run(seed, sides, tiers.count(query_fuzz.PER_TABLES, quick=12))
 
 

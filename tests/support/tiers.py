@@ -31,10 +31,10 @@ def nightly(cases: Iterable[Any], daily: int = 1) -> list[Any]:
     return [case if i < daily else _marked(case, pytest.mark.nightly) for i, case in enumerate(cases)]
 
 
-def seeds(usual: range) -> range:
-    """The seeds of a test that draws its inputs: those that `ZSKIP_SEEDS=201-356` names, or the usual ones."""
+def seeds(usual: range, daily: int = 1) -> list[Any]:
+    """The seeds of a test that draws its inputs: the usual ones, or those of `ZSKIP_SEEDS=201-356`, all by night."""
     first, _, last = os.environ.get("ZSKIP_SEEDS", "").partition("-")
-    return range(int(first), int(last or first) + 1) if first else usual
+    return nightly(range(int(first), int(last or first) + 1), daily=0) if first else nightly(usual, daily)
 
 
 def only(cases: Iterable[Any], quick: Iterable[Any]) -> list[Any]:

@@ -195,7 +195,7 @@ def test_the_recorded_keys_of_a_merge_tell_what_to_cluster_by(engine_spark: Spar
     assert table.optimize("auto", files=6).by == ("k",)
 
 
-@pytest.mark.parametrize("seed", tiers.nightly(tiers.seeds(range(1, 61))))
+@pytest.mark.parametrize("seed", tiers.seeds(range(1, 61)))
 def test_random_statements_change_a_table_as_without_zskip(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     pick = random.Random(seed)
     path, copy = str(tmp_path / "t"), str(tmp_path / "copy")

@@ -221,8 +221,7 @@ def random_change(pick: random.Random, spark: SparkSession, table: zskip.Table, 
             spark.sql(statement)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("seed", tiers.seeds(range(42)))
+@pytest.mark.parametrize("seed", tiers.seeds(range(42), daily=0))
 def test_random_conditions_after_random_changes(engine_spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """Each seed asks 480 queries, a third of them of an earlier version."""
     spark, pick, path = engine_spark, random.Random(seed), str(tmp_path / "t")

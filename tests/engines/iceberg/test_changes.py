@@ -181,7 +181,7 @@ def test_the_methods_of_a_data_frame_skip_files(spark: SparkSession, checkpoint:
     assert spark.table(table).where("s = 'x'").count() == 2
 
 
-@pytest.mark.parametrize("seed", tiers.nightly(tiers.seeds(range(1, 81)), 2))
+@pytest.mark.parametrize("seed", tiers.seeds(range(1, 81), daily=2))
 def test_random_statements_change_a_table_as_without_zskip(spark: SparkSession, seed: int) -> None:
     pick = random.Random(seed)
     mode, version = MODES[seed % 4]

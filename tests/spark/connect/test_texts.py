@@ -169,7 +169,7 @@ def sessions(server):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", tiers.nightly(range(84)))
+@pytest.mark.parametrize("seed", tiers.seeds(range(84)))
 def test_random_texts(sessions, tmp_path, seed):
     """Joins, subqueries, groups and limits, over views and over paths."""
     rng, skipping = random.Random(seed), 0
