@@ -166,3 +166,10 @@ def test_intervals(text: str, value: int | None) -> None:
         name = "ym" if text.startswith("ym") else "ds"
         assert predicate == Compare("<", Column((name,), DataType(types[name])), value)
         assert parse(to_sql(predicate), columns, timezone="UTC") == predicate
+
+
+@pytest.mark.parametrize("text", ["\0", "\0a", "a\0"])
+def test_a_text_may_begin_with_any_character(text: str) -> None:
+    columns = Columns([Field(name="s", type=DataType("string"))])
+    assert parse(f"s = '{text}'", columns) == Compare("=", Column(("s",), DataType("string")), text.encode())
+    assert isinstance(parse(rf"s = '{text}\x41'", columns), Unknown), "Spark and sqlglot differ about this escape"

@@ -27,8 +27,8 @@ Node = Any
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _SPECIAL = {f"{sign}{name}" for sign in ("", "+", "-") for name in ("inf", "infinity")} | {"nan"}
-UNCERTAIN = "\0"
-"""The start of a string whose value in Spark is uncertain."""
+UNCERTAIN = "\ud800"
+"""The start of a string whose value in Spark is uncertain: half of a character, with which no text begins."""
 _PLAIN_TYPES: dict[Any, str] = {}
 """A cache of the SQL names of types without parameters, which sqlglot is slow to write."""
 
