@@ -91,6 +91,9 @@ CONDITIONS = {
         "(a > 3 AND st.q = 1)"
     ],
     "SELECT v.a FROM v WHERE v.a > 3": ["a > 3"],
+    "SELECT a FROM v WHERE s LIKE '%x%y' AND s LIKE '%!%%' ESCAPE '!' AND s NOT LIKE 'x!_' ESCAPE '!'": [
+        "(s LIKE '%x%y' AND contains(s, '%') AND NOT s = 'x_')"
+    ],
     f"SELECT * FROM {T} x, v WHERE x.a > 3 AND v.b = 1 AND a < 9": ["(a > 3 AND ? AND ?)", "(? AND b = 1L AND ?)"],
     f"SELECT * FROM {T} x JOIN other o ON x.a = o.a AND x.b = 1 WHERE o.b = 2": ["((? AND b = 1L) AND ?)"],
     f"SELECT * FROM {T} x LEFT JOIN v ON x.a = 1 AND v.a = 2 WHERE x.b = 1 AND v.b = 2": [
@@ -270,3 +273,20 @@ def test_what_is_read_of_texts_and_views(sessions, tmp_path):
     kept = enabled.sql(f"SELECT * FROM {t} WHERE id < 30").persist()
     assert kept.count() == 30
     assert "InMemoryTableScan" in kept._explain_string()
+
+
+@pytest.mark.slow
+def test_a_view_of_one_snapshot(sessions, tmp_path):
+    """`Table.df()` skips files without `enable`, in a view as elsewhere, and keeps to its snapshot."""
+    plain, path = sessions[0], str(tmp_path / "t")
+    write_table(tmp_path / "t", 0, partitioned=False)
+    zskip.open(path).index()
+    table = zskip.table(plain, path)
+    table.df().createOrReplaceTempView("pinned")
+    (tmp_path / "t" / "part-99.parquet").write_bytes((tmp_path / "t" / "part-00.parquet").read_bytes())
+    for count, query in (
+        (30, "SELECT count(*) FROM pinned WHERE id < 30"),
+        (7, "SELECT max(id) FROM pinned WHERE s = 'n007'"),
+    ):
+        assert plain.sql(query).first()[0] == count
+        assert (table.last_scan.files, table.last_scan.files_total) == (1, 12)

@@ -55,10 +55,12 @@ _NO_CONDITIONS = (exp.Query, exp.Alias, exp.DDL, exp.Tuple)
 class Leaves:
     """Turns parsed expressions into bound predicates."""
 
-    def __init__(self, terms: Terms, timezone: str, *, lenient: bool) -> None:
+    def __init__(self, terms: Terms, timezone: str, *, lenient: bool, is_printed: bool) -> None:
+        """is_printed: whether Spark printed the text, which in 3.5 leaves out the escapes of patterns."""
         self._terms = terms
         self._timezone = timezone
         self._lenient = lenient
+        self._is_printed = is_printed
 
     def read(self, node: Node) -> Predicate:
         """Bind a node; what is not understood is Unknown."""
@@ -175,7 +177,7 @@ class Leaves:
         term_and_pattern = self._pattern(node)
         if term_and_pattern is None:
             return None
-        if self._lenient:
+        if self._is_printed:
             return like_with_any_escape(*term_and_pattern, text_of(node))
         return like(*term_and_pattern)
 

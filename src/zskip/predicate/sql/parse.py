@@ -142,7 +142,7 @@ class Query:
     def predicate(self, condition: Node, columns: Columns, timezone: str = "UTC") -> Predicate:
         """Read a condition of the tree; parts that are not understood are Unknown."""
         terms = Terms(columns, timezone, lenient=True, short_units=self._short_units)
-        return Leaves(terms, timezone, lenient=True).read(condition)
+        return Leaves(terms, timezone, lenient=True, is_printed=False).read(condition)
 
 
 def _tokens_of(sql: str) -> list[Token]:
@@ -159,7 +159,7 @@ class _Text:
         self._tokens = _tokens_of(sql)
         odd_units = not has_plain_units(self._tokens, _UNITS)
         self._terms = Terms(columns, timezone, lenient=lenient, short_units=odd_units)
-        self._leaves = Leaves(self._terms, timezone, lenient=lenient)
+        self._leaves = Leaves(self._terms, timezone, lenient=lenient, is_printed=lenient)
 
     def predicate(self) -> Predicate:
         """Parse the text as a predicate."""

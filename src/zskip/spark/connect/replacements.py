@@ -30,8 +30,10 @@ def check_no_pattern(names: Iterable[str]) -> None:
 
 
 def source_of(read: Message) -> tuple[str, str] | None:
-    """The format and the path of a read that is nothing but these; None for others."""
+    """The format and the path of a read that is nothing but these, `FRAME` and the name of a DataFrame, or None."""
     source = read.data_source
+    if FRAME in source.options:
+        return FRAME, source.options[FRAME]
     name = source.format.lower()
     is_plain = name in FORMATS and len(source.paths) == 1 and not source.options and not source.schema
     if not is_plain or source.predicates or not ("://" in source.paths[0] or source.paths[0].startswith("/")):

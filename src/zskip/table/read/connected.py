@@ -246,7 +246,7 @@ class Pruner:
 
     def _prune(self, root: Message, is_run: bool, is_on: bool) -> tuple[ScanReport, ...]:
         settings, reports, is_case_sensitive = self.settings, [], self.settings.case_sensitive
-        pinned = cache(self._pinned if is_on else lambda _: None)  # A table stands in a query once, and for its views.
+        pinned = cache(partial(self._pinned, is_on=is_on))  # A table stands in a query once, and for its views.
         plan = Plan(
             root,
             partial(self._open, pinned),
@@ -282,16 +282,19 @@ class Pruner:
 
     def _state(self, source: Source) -> Snapshot | None:
         """The files of a table when a view of it is made."""
-        return _snapshot(self._pinned, source) if self.settings.is_on(SETTING) else None
+        return _snapshot(partial(self._pinned, is_on=self.settings.is_on(SETTING)), source)
 
     def _open(self, pinned: Pinned, read: Message) -> Opened | None:
-        table = self._frames.get(read.data_source.options.get(FRAME, ""))
-        source = source_of(read) if table is None else None
-        table = table if source is None else pinned(source)
+        source = source_of(read)
+        table = None if source is None else pinned(source)
         return None if table is None else table.opened()
 
-    def _pinned(self, source: Source) -> PinnedTable | None:
-        """The table that a query reads by its format and path; None where it is read as it is."""
+    def _pinned(self, source: Source, *, is_on: bool) -> PinnedTable | None:
+        """The table that a query reads; None where it is read as it is, such as by its path unless zskip is on."""
+        if source[0] == FRAME:
+            return self._frames.get(source[1])
+        if not is_on:
+            return None
         try:
             if source not in self._tables:
                 self._tables[source] = ConnectedTable(self.spark, *source)
