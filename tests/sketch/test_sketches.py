@@ -21,7 +21,7 @@ from states_of_sketches import ask, build_state
 from zskip.errors import IndexFormatError, InputError
 from zskip.predicate import And, Column, Columns, Compare, Contains, In, IsNull, Like, Not, StartsWith, parse
 from zskip.records import Field
-from zskip.sketch import LeftOut, Sketch, kinds, parse_sketch, read_states, register
+from zskip.sketch import LeftOut, Matches, Sketch, kinds, parse_sketch, read_states, register
 from zskip.types import DataType
 
 SPECS = ["ranges(1)", "ranges(3)", "bloom(0.1)", "values(100)", "prefix(2)", "prefix(5)", "ngram(2)", "ngram(3)"]
@@ -174,6 +174,29 @@ def _some_state(sketch: Sketch) -> Any:
         data_type = DataType("nested", (("a", DataType("double")), ("b", DataType("double"))))
         return sketch.build(points, data_type)
     return sketch.build(pa.array(["some", "thing", None, "other"]), DataType("string"))
+
+
+@tiers.examples(100, quick=20)
+@given(
+    st.lists(st.lists(st.sampled_from((True, False, None)), min_size=1, max_size=30), min_size=1, max_size=9),
+    st.integers(0, 5),
+    st.data(),
+)
+def test_matches_tell_where_in_a_file(batches: list[list[bool | None]], k: int, data: st.DataObject) -> None:
+    sketch, rows = Matches(k), [row for batch in batches for row in batch]
+    built = build_state(sketch, [pa.array(batch, pa.bool_()) for batch in batches], DataType("boolean")).data
+    assert built is not None
+    assert sketch.stack([sketch.from_bytes(built)]).tolist() == [any(rows)]
+    ends = sorted(data.draw(st.sets(st.integers(1, len(rows)), max_size=8)) | {len(rows)})
+    found = sketch.might_match_in(built, np.array(ends))
+    parts = [rows[first:end] for first, end in zip([0, *ends], ends, strict=False)]
+    assert found[[any(part) for part in parts]].all(), "no part with a match is ruled out"
+    runs = sum(one is True and other is not True for one, other in zip(rows, [*rows[1:], None], strict=True))
+    if k and runs <= k:
+        assert found.tolist() == [any(part) for part in parts], "all ranges are kept"
+    more = np.array([*ends, len(rows) + 1])
+    assert sketch.might_match_in(built, more).all(), "of a file with other rows"
+    assert sketch.might_match_in(built[:-1], np.array(ends)).all()
 
 
 def test_specs_are_read_and_printed() -> None:

@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tiers
 from hypothesis import given
@@ -74,6 +77,29 @@ def test_files_without_a_match_are_skipped(spark: SparkSession, path: str) -> No
         kept = {text: read(spark, table, text) for text in (condition, where)}
         assert max(kept.values()) <= holding, (condition, kept, table.last_scan)
         assert any(leaf.kind == "matches" for leaf in table.last_scan.leaves), where
+
+
+def test_row_groups_without_a_match_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    """Where the index describes row groups: `files` names those that may hold a row of the filter."""
+    for i in range(3):
+        numbers = np.arange(1000 * i, 1000 * i + 1000)
+        words = [("late" if n // 50 in (3, 31, 37) else "fine") + f" {n % 7}" for n in numbers]
+        pq.write_table(pa.table({"n": numbers, "word": words}), tmp_path / f"{i}.parquet", row_group_size=100)
+    table = zskip.table(spark, str(tmp_path))
+    table.index(granularity="row_group", sketches=["matches(8):word LIKE '%a_e%'"])
+    zskip.sql(spark, f"CREATE SKIPPING INDEX ON '{tmp_path}' (word LIKE '%_e 6' AND n < 999 MATCHES(1))")
+
+    def read(where: str) -> dict[str, Any]:
+        assert spark.read.parquet(str(tmp_path)).where(where).count() == table.df().where(where).count()
+        return {Path(file).name: file.row_groups for file in table.files(where)}
+
+    assert read("word LIKE '%a_e%' AND n > 5") == {"0.parquet": (1,), "1.parquet": (5, 8)}
+    assert read("word LIKE '%a_e%' AND n > 1600") == {"1.parquet": (8,)}
+    assert read("n < 999 AND word LIKE '%_e 6'") == {"0.parquet": tuple(range(10))}
+    either = "word LIKE '%a_e%' OR (n < 999 AND word LIKE '%_e 6')"
+    assert read(either) == {"0.parquet": tuple(range(10)), "1.parquet": (5, 8)}
+    table.index(drop=["matches(8):word LIKE '%a_e%'"], sketches=["matches:word LIKE '%a_e%'"])
+    assert read("word LIKE '%a_e%' AND n > 1600") == {"1.parquet": tuple(range(6, 10))}
 
 
 def test_the_example_of_the_page(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

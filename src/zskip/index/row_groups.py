@@ -41,11 +41,12 @@ def prune_row_groups(bound: BoundIndex, predicate: Predicate, kept: Bools) -> Ke
     counts, known = _known(bound, segments)
     known = bound.snapshot.reading.drop_changed(known)
     pruned = known & kept
-    bound_row_groups = _BoundRowGroups(bound, segments, pruned)
-    may_match = prune(predicate, bound_row_groups).kept
+    row_groups = _BoundRowGroups(bound, segments, pruned)
+    sketches = bound.sketches
+    places = None if sketches is None else sketches.of_parts(predicate, row_groups.files_of, row_groups.ends)
+    may_match = prune(predicate, row_groups, places).kept
     kept_numbers: dict[int, list[int]] = {file: [] for file in np.flatnonzero(pruned).tolist()}
-    order = np.argsort(bound_row_groups.numbers[may_match], kind="stable")
-    files, numbers = bound_row_groups.files_of[may_match][order], bound_row_groups.numbers[may_match][order]
+    files, numbers = row_groups.files_of[may_match], row_groups.numbers[may_match]
     for file, number in zip(files.tolist(), numbers.tolist(), strict=True):
         kept_numbers[file].append(number)
     return KeptRowGroups(
@@ -90,21 +91,20 @@ class _BoundRowGroups(BoundIndex):
     """
 
     def __init__(self, whole: BoundIndex, segments: Sequence[BoundSegment], files: Bools) -> None:
-        bound_segments: list[BoundSegment] = []
-        files_of: list[Ints] = []
-        numbers: list[Ints] = []
-        offset = 0
-        for segment in segments:
-            is_used = segment.live >= 0
-            is_used[is_used] = files[segment.live[is_used]]
-            bound_segments.append(segment.at(np.where(is_used, offset + np.cumsum(is_used) - 1, -1)))
-            files_of.append(segment.live[is_used])
-            numbers.append(_numbers(segment)[is_used])
-            offset += int(is_used.sum())
-        self.files_of: Ints = _concatenate(files_of)
-        """(row groups,) position of the file in the snapshot."""
-        self.numbers: Ints = _concatenate(numbers)
-        """(row groups,) number within the file."""
+        used = [np.isin(segment.live, np.flatnonzero(files)) for segment in segments]
+        parts = list(zip(segments, used, strict=True))
+        files_of = _concatenate([segment.live[mask] for segment, mask in parts])
+        numbers = _concatenate([_numbers(segment)[mask] for segment, mask in parts])
+        order = np.lexsort((numbers, files_of))
+        self.files_of: Ints = files_of[order]
+        """(row groups,) position of the file in the snapshot, ascending."""
+        self.numbers: Ints = numbers[order]
+        """(row groups,) number within the file, ascending."""
+        places, bound_segments = np.split(np.argsort(order), np.cumsum([mask.sum() for mask in used])[:-1]), []
+        for (segment, mask), own in zip(parts, places, strict=False):
+            live: Ints = np.full(len(mask), -1, np.int64)
+            live[mask] = own
+            bound_segments.append(segment.at(live))
         self._whole = whole
         # Each row group stands for its file; the format's statistics of the file do not hold for its parts.
         snapshot = replace(whole.snapshot.take(self.files_of), known=None)
@@ -116,6 +116,10 @@ class _BoundRowGroups(BoundIndex):
             case_sensitive=whole.case_sensitive,
             warn=whole.warn,
         )
+        ends = np.cumsum(self.rows)
+        is_first = np.diff(self.files_of, prepend=-1) > 0
+        self.ends: Ints = ends - (ends - self.rows)[is_first][np.cumsum(is_first) - 1]
+        """(row groups,) the rows of the file up to the end of each."""
 
     def type_of(self, path: tuple[str, ...]) -> DataType | None:
         """The table's type of a column."""

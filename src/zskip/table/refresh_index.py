@@ -183,7 +183,7 @@ def _read_sketches(
     if reader is None or not any(map(_is_condition, added)):
         return added, dropped
     specs = _indexed_sketches(version.handle) | set(map(str, added))
-    if sum(spec.startswith(f"{Matches()}:") for spec in specs) > _MOST_CONDITIONS:
+    if sum(spec.startswith((f"{Matches.kind}:", f"{Matches.kind}(")) for spec in specs) > _MOST_CONDITIONS:
         raise InputError(f"an index keeps at most {_MOST_CONDITIONS:,} conditions; drop others, or give fewer")
     partitions = version.snapshot.partition_names
     for on in filter(_is_condition, added):

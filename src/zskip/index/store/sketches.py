@@ -33,7 +33,7 @@ from zskip.predicate.functions.times import zone_name
 from zskip.predicate.tree import parts_of
 from zskip.predicate.zones import fixed_zone
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
-from zskip.sketch import BuiltState, FileSketches, SketchOn, fit_budget, read_states, subjects
+from zskip.sketch import BuiltState, FileSketches, Matches, SketchOn, fit_budget, read_states, subjects
 from zskip.storage import Storage
 
 STATES_SCHEMA = pa.schema(
@@ -264,6 +264,26 @@ class BoundSketches:
             tuple((self.sketches[i][1], self._states(i)) for i in usable),
             tuple((self.sketches[i][1], partial(self._states, i)) for i in conditions),
         )
+
+    def of_parts(self, predicate: Predicate, files: Ints, ends: Ints) -> FileSketches | None:
+        """The conditions of a predicate of which it is known where in a file they are true; None if there are none.
+
+        files: (parts,) ascending positions of files; ends: (parts,) the rows of the file up to the end of each part.
+        """
+        about = subjects(predicate)
+        conditions = tuple(
+            (on, partial(self._match_parts, record, on, on.sketch, files, ends))
+            for record, on in self.sketches
+            if isinstance(on.sketch, Matches) and on.sketch.k and not about.isdisjoint(on.subjects)
+        )
+        return FileSketches(len(files), (), conditions) if conditions else None
+
+    def _match_parts(self, record: SketchRecord, on: SketchOn, sketch: Matches, files: Ints, ends: Ints) -> Bools:
+        blobs, firsts = self.blobs(record, on), np.flatnonzero(np.diff(files, prepend=-1))
+        may_match: Bools = np.ones(len(files), np.bool_)
+        for first, end in zip(firsts.tolist(), [*firsts[1:].tolist(), len(files)], strict=False):
+            may_match[first:end] = sketch.might_match_in(blobs[files[first]], ends[first:end])
+        return may_match
 
     def of(self, term: Term | str) -> Iterator[tuple[SketchOn, Any]]:
         """The sketches of a term, or of its SQL in the normal spelling, and the states of the files."""

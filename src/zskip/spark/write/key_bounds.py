@@ -24,7 +24,7 @@ from zskip.records import Bools, Field, Snapshot, Values, zeros
 from zskip.sketch import parse_sketch_on
 from zskip.sketch.arrays import State
 from zskip.sketch.blob import pack_arrays, unpack_arrays
-from zskip.sketch.kinds.matches import Matches
+from zskip.sketch.kinds.matches import Matches, a_match
 from zskip.sketch.kinds.ranges import Ranges
 from zskip.spark.forms import PREFIX_BYTES, curve_form, is_exact
 from zskip.types import Form
@@ -145,7 +145,7 @@ class KeyBounds:
     def _match(self, key: int, window: slice) -> bytes:
         """The state of `matches`: whether a condition is true in some row."""
         known = self._flags[key][window] & _VALUE > 0
-        return Matches().to_bytes(bool((self._highs[key][window][known] == 1).any()))
+        return Matches().to_bytes(a_match(bool((self._highs[key][window][known] == 1).any())))
 
     def _state(self, key: int, window: slice) -> bytes | None:
         """The state of the sketch; None where the forms do not tell it."""
