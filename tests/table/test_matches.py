@@ -43,6 +43,7 @@ CONDITIONS = [
     ("a = 3 AND id DIV 100 = 2", "id DIV 100 = 2 AND b = 0 AND a = 3", 1),
     ("id DIV 100 = 2 OR s RLIKE 'spec.al'", "s RLIKE 'spec.al'", None),
     ("id DIV 100 IN (1, 2)", "id DIV 100 = 2", None),
+    ("get_json_object(js, '$.k') = 'x'", "get_json_object(js, '$.k') = 'x' OR id BETWEEN 510 AND 520", 1),
     ("length(s) + 1 > 40", "s LIKE '%nowhere%' AND length(s) + 1 > 40", 0),
     ("ts + INTERVAL 1 HOUR > '2023-12-15' AND hour(ts) = 3",
      "hour(ts) = 3 AND ts + INTERVAL 1 HOUR > '2023-12-15'", None),

@@ -54,14 +54,16 @@ def prune(predicate: Predicate, stats: StatsSource, sketches: FileSketches | Non
     evaluation = _Evaluation(stats, sketches)
     outcomes = evaluation.outcomes(predicate)
     result = PruneResult(kept=outcomes.may_true, full=outcomes.full, leaves=tuple(evaluation.leaves))
-    return match_conditions(result, predicate, sketches)
+    return match_conditions(result, predicate, sketches, stats)
 
 
-def match_conditions(result: PruneResult, predicate: Predicate, sketches: FileSketches | None) -> PruneResult:
+def match_conditions(
+    result: PruneResult, predicate: Predicate, sketches: FileSketches | None, stats: StatsSource
+) -> PruneResult:
     """Rule out the files without a match of a condition that the predicate implies."""
     if sketches is None or not sketches.conditions or sum(1 for _ in nodes(predicate)) > _MOST_NODES:
         return result
-    may_match, reports = sketches.match(normal(predicate))
+    may_match, reports = sketches.match(normal(predicate), lambda branch: outcomes(branch, stats).may_true)
     return replace(result, kept=result.kept & may_match, leaves=(*result.leaves, *reports))
 
 

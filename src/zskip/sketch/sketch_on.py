@@ -102,10 +102,13 @@ class FileSketches:
         answers = (ask(on.sketch, part, on.terms, stack, self.files) for on, stack in self.sketches)
         return [answer for answer in answers if answer is not None]
 
-    def match(self, predicate: Predicate) -> tuple[Bools, list[LeafReport]]:
+    def match(
+        self, predicate: Predicate, may_be_true: Callable[[Predicate], Bools] | None = None
+    ) -> tuple[Bools, list[LeafReport]]:
         """(files,) where a filter may be true by the conditions that it implies; a report of each that rules out files.
 
-        predicate: as `normal` gives it. The branches of an OR imply conditions of their own.
+        predicate: as `normal` gives it. The branches of an OR imply conditions of their own, and may_be_true tells
+        what else is known of each, (files,).
         """
         may_match: Bools = np.ones(self.files, np.bool_)
         reports: list[LeafReport] = []
@@ -119,8 +122,11 @@ class FileSketches:
                     reports.append(LeafReport(sql=shorten(str(on), 200), skipped=skipped, kind="matches"))
         for part in parts:
             if isinstance(part, Or):
-                branches = [self.match(branch) for branch in part.children]
-                may_match &= np.logical_or.reduce([branch for branch, _ in branches])
+                branches = [self.match(branch, may_be_true) for branch in part.children]
+                masks = [mask for mask, _ in branches]
+                if may_be_true is not None and not np.logical_and.reduce(masks).all():
+                    masks = [mask & may_be_true(branch) for mask, branch in zip(masks, part.children, strict=True)]
+                may_match &= np.logical_or.reduce(masks)
                 reports += [report for _, inner in branches for report in inner if report not in reports]
         return may_match, reports
 

@@ -201,7 +201,7 @@ class BoundFiles:
         try:
             predicate = filters.predicate(self._fields, case_sensitive=self._case_sensitive)
             facts = None if self._facts is None else self._facts.for_predicate(predicate, self.index.snapshot)
-            return match_conditions(self.index.prune(predicate), predicate, facts), True
+            return match_conditions(self.index.prune(predicate), predicate, facts, self.index), True
         except Exception as error:
             _warn(f"zskip could not prune this scan and reads every file ({error}); please report it")
             return PruneResult(kept=everything, full=~everything), False
