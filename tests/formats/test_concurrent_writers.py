@@ -1,14 +1,16 @@
 """`maintain`, and an optimize in batches, beside appends, deletes and a second maintainer: what a serial order gives.
 
 ZSKIP_STRESS_ROUNDS says how many rounds there are on each format; in each, both maintainers do their work once.
+ZSKIP_STRESS_SECONDS says how long they go on at least.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,14 @@ from zskip.errors import ConflictError
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROUNDS = int(os.environ.get("ZSKIP_STRESS_ROUNDS", "2"))
+SECONDS = float(os.environ.get("ZSKIP_STRESS_SECONDS", "0"))
 TRIES = 100
+
+
+def rounds(least: int) -> Iterator[int]:
+    """Numbers, until there are so many and the time is over."""
+    end = time.monotonic() + SECONDS
+    return itertools.takewhile(lambda number: number < least or time.monotonic() < end, itertools.count())
 
 
 def wide(start: int, rows: int) -> pa.Table:
@@ -115,7 +124,7 @@ def test_nothing_is_lost_or_doubled(spark: SparkSession, maker: Maker, tmp_path:
     outcomes = {"done": 0, "conflict": 0}
 
     def second() -> None:
-        for _ in range(ROUNDS):
+        for _ in rounds(ROUNDS):
             with suppress(ConflictError):
                 zskip.table(spark, address).maintain(by=["a", "b"], target_file_size=3_000)
 
@@ -123,8 +132,9 @@ def test_nothing_is_lost_or_doubled(spark: SparkSession, maker: Maker, tmp_path:
     other.start()
     writer.start()
     try:
-        for number in range(10 * ROUNDS):
-            if number >= ROUNDS and outcomes["done"]:
+        started = time.monotonic()
+        for number in rounds(10 * ROUNDS):
+            if number >= ROUNDS and outcomes["done"] and time.monotonic() >= started + SECONDS:
                 break
             table = zskip.table(spark, address)
             sizes = opened(path).snapshot().sizes
