@@ -127,6 +127,21 @@ def test_a_budget_is_respected(spark: SparkSession, logs: Path) -> None:
     assert any(spec.endswith(":user") for spec in chosen(index, "drop"))
 
 
+@pytest.mark.nightly
+def test_thousands_of_conditions_cost_what_dozens_do(spark: SparkSession, logs: Path) -> None:
+    """As many as are recorded at most, each of them twice; no more sketches are tried and built for them."""
+    table = zskip.table(spark, str(logs))
+    table.index()
+    workload = [f"note LIKE '%took {n // 97}%{n % 97} ms%'" for n in range(10_000)]
+    index = table.index(sketches="auto", workload=workload)
+    assert 0 < len(index.sketches) <= 24 + 40
+    assert sum(sketch.bytes for sketch in index.sketches) <= 1_000_000
+    asked = workload[::1_000]
+    assert [table.df().where(where).count() for where in asked] == [
+        spark.read.parquet(str(logs)).where(where).count() for where in asked
+    ]
+
+
 def test_what_nobody_needs_any_more_is_dropped_but_never_what_the_user_named(spark: SparkSession, logs: Path) -> None:
     table = zskip.table(spark, str(logs))
     table.index(sketches=["values(9):note", "ranges(4):user"])
