@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 EVOLVING = 0.2 if pyspark.__version__ >= "4.1" else 0.0
 """The share of MERGE that adds columns, which Iceberg takes since Spark 4.1."""
 MODES = [("merge-on-read", 2), ("copy-on-write", 2), ("merge-on-read", 3), ("copy-on-write", 3)]
+PARTITIONS = ["truncate(60, k)", "k", "bucket(8, k)"]
 SOURCE = "(SELECT 3 * id + 110 AS k, id AS v FROM range(3)) o"
 UPDATE = "WHEN MATCHED THEN UPDATE SET s = 'x'"
 INSERT = "WHEN NOT MATCHED THEN INSERT (k, v, s, p) VALUES (o.k, o.v, 'new', 0)"
@@ -109,6 +110,32 @@ def test_statements_read_the_files_that_they_change(spark: SparkSession, mode: s
         assert scan.files <= files, sql
         of_files = [summary(spark, one).get("deleted-data-files") for one in (table, copy)]
         assert of_files[0] == of_files[1], "copy-on-write replaces the same files"
+
+
+@pytest.mark.parametrize(
+    ("mode", "by"), tiers.nightly([(mode, by) for by in PARTITIONS for mode in ("merge-on-read", "copy-on-write")], 3)
+)
+def test_too_many_keys_of_a_partition(spark: SparkSession, tmp_path: Path, mode: str, by: str) -> None:
+    """Only the first keys of a key query are known then, which are not for Iceberg's own pruning."""
+    for name, value in (("spark.zskip.joins.keys", "10"), ("spark.sql.autoBroadcastJoinThreshold", "-1")):
+        spark.conf.set(name, value)
+    spark.range(100).selectExpr("IF(id = 9, double('NaN'), 3 * id) AS d", "3 * id AS k", "id AS v").write.parquet(
+        str(tmp_path / "o")
+    )
+    source, key = f"parquet.`{tmp_path / 'o'}`", "CAST(id DIV 100 AS double)" if by == "k" else "id"
+    table, copy = (write(spark, mode, 2, key=key, by=by) for _ in range(2))
+    zskip.table(spark, table).index()
+    on = "t.k = o.d" if by == "k" else "t.k = o.k"
+    for sql in (
+        f"MERGE INTO {{t}} t USING {source} o ON {on} {UPDATE} {INSERT}",
+        f"DELETE FROM {{t}} t WHERE EXISTS (SELECT 1 FROM {source} o WHERE {on} AND v < 70)",
+    ):
+        changed(spark, table, copy, sql)
+    query = f"SELECT /*+ MERGE(o) */ count(*) FROM {{}} t JOIN {source} o ON {on}"
+    spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.enabled", "false")
+    expected = spark.sql(query.format(copy)).first()
+    with zskip.enabled(spark):
+        assert spark.sql(query.format(table)).first() == expected
 
 
 @pytest.mark.parametrize(("mode", "version"), tiers.nightly(MODES, 2))

@@ -156,7 +156,8 @@ final class JoinSearch {
     if (left == (join.right() == below)) return null;
     String type = join.joinType().toString();
     boolean inner = type.equals("Inner") || type.equals("Cross");
-    boolean droppable = inner || type.equals("LeftSemi") || type.equals(left ? "RightOuter" : "LeftOuter")
+    boolean isPadded = type.equals(left ? "RightOuter" : "LeftOuter");
+    boolean droppable = inner || type.equals("LeftSemi") || isPadded
       || !left && (type.equals("LeftAnti") || type.startsWith("ExistenceJoin"));
     boolean goesOn = inner || type.equals("LeftOuter") || type.equals("RightOuter")
       || left && (type.equals("LeftSemi") || type.equals("LeftAnti") || type.startsWith("ExistenceJoin"));
@@ -175,7 +176,8 @@ final class JoinSearch {
       }
     }
     if (!inner) pending.clear();
-    return goesOn ? columns : null;
+    if (!goesOn) return null;
+    return isPadded ? columns.padded() : columns;
   }
 
   /** whyNot: why no row may be dropped; empty if rows may. */

@@ -78,7 +78,7 @@ final class RuntimeKeys {
 
   /** A relation with its joins; the same one if it has them. */
   static LogicalPlan over(DataSourceV2ScanRelation node, PrunedScan scan, JoinCandidates joins) {
-    if (scan.names != null) return node;
+    if (scan.names != null || !SQLConf.get().dynamicPartitionPruningEnabled()) return node;
     int most = new JoinSettings().most(scan.query.bytes);
     Map<String, Object> names = new HashMap<>();
     Map<String, String> standIns = new HashMap<>();
@@ -107,17 +107,21 @@ final class RuntimeKeys {
     return condition == null ? other : new Filter(condition, other);
   }
 
-  /** The column, if it has the type of the key, or else a stand-in; null where there can be none. */
+  /**
+   * The column, if it has the type of the key and Iceberg does not ask for its keys, which may not be all, or else a
+   * stand-in; null where there can be none.
+   */
   private static Attribute attribute(
       DataSourceV2ScanRelation node, String column, DataType type, Map<String, String> standIns) {
     List<Attribute> output = Scala.list(node.output());
     Set<String> names = new HashSet<>(standIns.keySet());
-    for (Attribute one : output) {
-      if (one.name().equals(column) && one.dataType().equals(type)) return one;
-      names.add(one.name());
-    }
     for (NamedReference one : ((PrunedScan) node.scan()).filterAttributes()) {
       names.addAll(Arrays.asList(one.fieldNames()));
+    }
+    boolean isIcebergs = names.contains(column);
+    for (Attribute one : output) {
+      if (one.name().equals(column) && one.dataType().equals(type) && !isIcebergs) return one;
+      names.add(one.name());
     }
     String name = "zskip_key_" + (standIns.size() + 1);
     if (output.isEmpty() || names.contains(name)) return null;

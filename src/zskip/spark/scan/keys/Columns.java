@@ -20,6 +20,8 @@ import SEQ;
 final class Columns {
   /** From the id of an attribute to the relation's attribute, or to an expression and the columns below it. */
   private final Map<Object, Object> sources = new HashMap<>();
+  /** Whether nulls may stand for rows that are missing: unlike a column, an expression may have a value for them. */
+  private boolean isPadded;
 
   /** The columns of a relation itself. */
   static Columns of(Seq<Attribute> output) {
@@ -34,6 +36,7 @@ final class Columns {
    */
   String key(Expression expression) {
     Expression source = source(expression, false);
+    if (isPadded && !(source instanceof Attribute)) return null;
     return source == null || !allowed(source) || source.references().isEmpty() ? null : described(source);
   }
 
@@ -83,6 +86,7 @@ final class Columns {
   /** The columns after a projection; null if the projection is not deterministic. */
   Columns projected(Seq<NamedExpression> named) {
     Columns columns = new Columns();
+    columns.isPadded = isPadded;
     for (NamedExpression one : Scala.list(named)) {
       if (!((Expression) one).deterministic()) return null;
       columns.sources.put(id(one), new Object[] {one instanceof Alias ? ((Alias) one).child() : one, this});
@@ -90,9 +94,17 @@ final class Columns {
     return columns;
   }
 
+  /** The columns above an outer join whose other rows stay. */
+  Columns padded() {
+    Columns columns = without(new ArrayList<>());
+    columns.isPadded = true;
+    return columns;
+  }
+
   /** Without some attributes. */
   Columns without(List<Attribute> attributes) {
     Columns columns = new Columns();
+    columns.isPadded = isPadded;
     columns.sources.putAll(sources);
     for (Attribute attribute : attributes) columns.sources.remove(id(attribute));
     return columns;
@@ -101,6 +113,7 @@ final class Columns {
   /** The columns after grouping: the grouping columns, so that only whole groups can be missing. */
   Columns grouped(Seq<Expression> grouping, Seq<NamedExpression> named) {
     Columns groups = new Columns();
+    groups.isPadded = isPadded;
     if (grouping.isEmpty()) return null;
     for (Expression one : Scala.list(grouping)) {
       if (one instanceof Attribute && sources.containsKey(id(one))) groups.sources.put(id(one), sources.get(id(one)));
@@ -111,6 +124,7 @@ final class Columns {
   /** The same columns under the attributes of a union instead of its child's. */
   Columns renamed(Seq<Attribute> from, Seq<Attribute> to) {
     Columns columns = new Columns();
+    columns.isPadded = isPadded;
     List<Attribute> old = Scala.list(from);
     List<Attribute> now = Scala.list(to);
     for (int i = 0; i < old.size(); i++) {
