@@ -61,7 +61,7 @@ def test_files_are_apart_by_a_condition(
     with zskip.enabled(spark):
         assert [answers(spark.read.parquet(str(path)), where) for where in WHERES] == expected
         scan = zskip.scans(spark)[0]
-    assert scan.files == 16, "an OR needs all files"
+    assert scan.files < 16, "the files of either branch of an OR"
     for where in WHERES[:3]:
         assert len(table.files(where)) <= 9, where
     assert table.verify(queries=2).ok
