@@ -53,8 +53,8 @@ def test_footers_have_the_sketches_that_a_job_would_build() -> None:
         rows = np.flatnonzero((files >= first) & (files < end)).tolist()
         arrays = [sketched.array([values[i] for i in rows], kind) for kind, values in zip(KINDS, columns, strict=True)]
         states = {k: build_state(Ranges(1), [a], DataType(k)).data for k, a in zip(KINDS, arrays, strict=True)}
-        found = any(columns[KINDS.index("boolean")][i] for i in rows)
-        return states | {"matches": Matches().to_bytes(found)}
+        matches = build_state(Matches(), [arrays[KINDS.index("boolean")]], DataType("boolean")).data
+        return states | {"matches": matches}
 
     spans = [(file, file + 1) for file in range(FILES)] + [(0, 3), (4, 8)]
     for first, end in spans:
