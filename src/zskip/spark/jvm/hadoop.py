@@ -200,11 +200,21 @@ class HadoopStorage:
 
     def read(self, path: str) -> bytes:
         with translate_errors("read", self.uri(path)):
-            stream = self._files.open(self._path(path))
-            try:
-                return b"".join(iter(lambda: bytes(stream.readNBytes(_CHUNK)), b""))
-            finally:
-                stream.close()
+            for _ in range(3):
+                try:
+                    return self._read(path)
+                except Py4JJavaError as error:
+                    # HDFS says so of a file that is overwritten meanwhile, and has the new one whole.
+                    if "has changed" not in str(error.java_exception.getMessage()):
+                        raise
+            return self._read(path)
+
+    def _read(self, path: str) -> bytes:
+        stream = self._files.open(self._path(path))
+        try:
+            return b"".join(iter(lambda: bytes(stream.readNBytes(_CHUNK)), b""))
+        finally:
+            stream.close()
 
     def is_dir(self, path: str) -> bool:
         info = self.stat(path)
