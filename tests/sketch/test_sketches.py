@@ -21,7 +21,7 @@ from states_of_sketches import ask, build_state
 from zskip.errors import IndexFormatError, InputError
 from zskip.predicate import And, Column, Columns, Compare, Contains, In, IsNull, Like, Not, StartsWith, parse
 from zskip.records import Field
-from zskip.sketch import LeftOut, Matches, Sketch, kinds, parse_sketch, read_states, register
+from zskip.sketch import LeftOut, Matches, Sketch, kinds, pack_arrays, parse_sketch, read_states, register, seal
 from zskip.types import DataType
 
 SPECS = ["ranges(1)", "ranges(3)", "bloom(0.1)", "values(100)", "prefix(2)", "prefix(5)", "ngram(2)", "ngram(3)"]
@@ -197,6 +197,13 @@ def test_matches_tell_where_in_a_file(batches: list[list[bool | None]], k: int, 
     more = np.array([*ends, len(rows) + 1])
     assert sketch.might_match_in(built, more).all(), "of a file with other rows"
     assert sketch.might_match_in(built[:-1], np.array(ends)).all()
+
+
+@pytest.mark.parametrize("lengths", [(), (1,), (2, 0, 0), (1, 1, 2), (1, 3, 3), (1, 2, 2)])
+def test_other_arrays_are_no_ranges_of_rows(lengths: tuple[int, ...]) -> None:
+    payload = pack_arrays([np.zeros(length, np.int64) for length in lengths])
+    with pytest.raises(IndexFormatError, match="damaged matches"):
+        Matches(2).from_bytes(seal("matches(2)", payload))
 
 
 def test_specs_are_read_and_printed() -> None:

@@ -279,7 +279,8 @@ class BoundSketches:
         return FileSketches(len(files), (), conditions) if conditions else None
 
     def _match_parts(self, record: SketchRecord, on: SketchOn, sketch: Matches, files: Ints, ends: Ints) -> Bools:
-        blobs, firsts = self.blobs(record, on), np.flatnonzero(np.diff(files, prepend=-1))
+        blobs = self._cached(record, on, list, "parts of ")
+        firsts = np.flatnonzero(np.diff(files, prepend=-1))
         may_match: Bools = np.ones(len(files), np.bool_)
         for first, end in zip(firsts.tolist(), [*firsts[1:].tolist(), len(files)], strict=False):
             may_match[first:end] = sketch.might_match_in(blobs[files[first]], ends[first:end])
@@ -292,12 +293,19 @@ class BoundSketches:
                 yield on, self._states(i)
 
     def _states(self, number: int) -> Any:
+        record, on = self.sketches[number]
+        return self._cached(record, on, partial(read_states, on.sketch))
+
+    def _cached(
+        self, record: SketchRecord, on: SketchOn, make: Callable[[Sequence[bytes | None]], Any], what: str = ""
+    ) -> Any:
+        """What is made of the states of a sketch, read once; what: names it."""
+
         def read() -> tuple[Any, int]:
             blobs = self.blobs(record, on)
-            return read_states(on.sketch, blobs), sum(len(blob) for blob in blobs if blob is not None)
+            return make(blobs), sum(len(blob) for blob in blobs if blob is not None)
 
-        record, on = self.sketches[number]
-        return self._stacked.get(record.spec, read)
+        return self._stacked.get(f"{what}{record.spec}", read)
 
     @property
     def own(self) -> list[str]:

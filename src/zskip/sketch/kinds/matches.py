@@ -82,9 +82,11 @@ class Matches(Sketch):
         if not self.k and payload in (b"\0", b"\1"):
             return a_match(payload == b"\1")
         if self.k:
-            (rows, *_), firsts, lasts = unpack_arrays(payload)
-            if len(firsts) == len(lasts) <= self.k and (firsts <= lasts).all() and (firsts[1:] > lasts[:-1]).all():
-                return MatchState(int(rows), firsts, lasts)
+            arrays = unpack_arrays(payload)
+            if len(arrays) == 3 and len(arrays[0]) == 1 and len(arrays[1]) == len(arrays[2]) <= self.k:
+                (rows,), firsts, lasts = arrays
+                if (firsts <= lasts).all() and (firsts[1:] > lasts[:-1]).all():
+                    return MatchState(int(rows), firsts, lasts)
         raise IndexFormatError("a damaged matches sketch; build the index again")
 
     def stack(self, states: Sequence[MatchState | None]) -> Any:
@@ -102,7 +104,7 @@ class Matches(Sketch):
         unknown = np.ones(len(ends), np.bool_)
         try:
             state = None if data is None else self.from_bytes(data)
-        except (IndexFormatError, ValueError):
+        except IndexFormatError:
             return unknown
         if state is None or state.rows != ends[-1]:
             return unknown
